@@ -1,6 +1,7 @@
 //! QEMU's Arm machine `virt` with one CPU, at EL1.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use aarch64_rt::{
     ExceptionHandlers, InitialPagetable, RegisterStateRef, entry, exception_handlers,
@@ -53,7 +54,9 @@ pub fn start_clock(_: usize) {
 pub fn set_timer(at: Nanos) {
     let ticks = CLOCK.ticks_at(at).unwrap_or(u64::MAX);
     // SAFETY: the virtual timer is this kernel's.
-    unsafe { asm!("msr cntv_cval_el0, {}", "msr cntv_ctl_el0, {}", in(reg) ticks, in(reg) 1_u64) };
+    unsafe {
+        asm!("msr cntv_cval_el0, {}", "msr cntv_ctl_el0, {}", "isb", in(reg) ticks, in(reg) 1_u64);
+    }
 }
 
 pub fn start_interrupts() {
@@ -108,8 +111,13 @@ impl ExceptionHandlers for Exceptions {
     }
 }
 
-/// Ends QEMU with status 0, or with 1 after a panic (Arm semihosting, SYS_EXIT).
+/// Ends QEMU with status 0, or with 1 after a panic (Arm semihosting, SYS_EXIT). Without semihosting
+/// the instruction is undefined, and its exception ends here once more.
 pub fn power_off(orderly: bool) {
+    static IS_ENDING: AtomicBool = AtomicBool::new(false);
+    while IS_ENDING.swap(true, Ordering::Relaxed) {
+        disable();
+    }
     let block = [0x2_0026_u64, u64::from(!orderly)]; // ADP_Stopped_ApplicationExit
     // SAFETY: QEMU reads the block, and does not return.
     unsafe { asm!("hlt #0xf000", in("x0") 0x18_u64, in("x1") &block) };

@@ -14,8 +14,6 @@ start_other:
     mov x19, xzr
     mov x20, x0
 1:  msr daifset, #0xf
-    ldr x1, =0x30d00800             // SCTLR_EL1: translation off, little-endian, the bits that are 1
-    msr sctlr_el1, x1
     mrs x0, currentel
     cmp x0, #(2 << 2)
     b.lo at_el1
@@ -25,6 +23,8 @@ start_other:
     mov x1, #(1 << 31)              // HCR_EL2.RW: EL1 is AArch64
     msr hcr_el2, x1
     isb                             // without E2H, which gives registers another meaning
+    ldr x1, =0x30d00800             // SCTLR_EL1: translation off, little-endian, the bits that are 1
+    msr sctlr_el1, x1
     mrs x1, cnthctl_el2
     orr x1, x1, #3                  // EL1PCTEN, EL1PCEN
     msr cnthctl_el2, x1

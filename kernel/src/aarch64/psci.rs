@@ -2,13 +2,13 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use nostall_io::Registers;
-use nostall_uart::registers::{LSR, THR, lsr};
+use nostall_uart::UartHardware;
+use nostall_uart::registers::lsr;
 use smccc::psci::{self, Error};
 use smccc::{Hvc, Smc};
 
 use super::{hang, serial_port};
-use crate::device_tree::{node, serial, text};
+use crate::device_tree::{node, pl011, serial, text};
 
 /// Names of versions whose calls have fixed numbers.
 const COMPATIBLE: [&str; 2] = ["arm,psci-1.0", "arm,psci-0.2"];
@@ -44,16 +44,23 @@ pub fn cpu_on(id: usize, entry: usize, context: usize) -> Result<(), Error> {
     }
 }
 
+fn say(port: &impl UartHardware) {
+    for byte in *b"nostall: no semihosting here: give QEMU -semihosting-config enable=on\r\n" {
+        let _ = (0..POLLS).any(|_| port.line_status() & lsr::THRE != 0);
+        port.send(byte);
+    }
+}
+
 /// Ends a machine without semihosting: prints the reason on the port under test, if there is one, and
 /// powers off.
 pub extern "C" fn end_without_semihosting() -> ! {
     static IS_ENDING: AtomicBool = AtomicBool::new(false);
     // Once only, because a fault in here is reported, too.
-    if !IS_ENDING.swap(true, Ordering::Relaxed) && serial::find().is_some() {
-        let port = serial_port();
-        for byte in *b"nostall: no semihosting here: give QEMU -semihosting-config enable=on\r\n" {
-            let _ = (0..POLLS).any(|_| port.read8(LSR) & lsr::THRE != 0);
-            port.write8(THR, byte);
+    if !IS_ENDING.swap(true, Ordering::Relaxed) {
+        if let Some(port) = pl011::find() {
+            say(&port);
+        } else if serial::find().is_some() {
+            say(&serial_port());
         }
     }
     let _ = match conduit() {

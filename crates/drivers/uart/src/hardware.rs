@@ -55,6 +55,10 @@ pub trait UartHardware {
     /// in the middle of a set-up or a test.
     fn is_configured(&self, model: Model, line: &LineSettings) -> bool;
 
+    /// Whether a read of the line status takes the errors of a received byte with it. Otherwise they
+    /// come with the [byte](Self::receive).
+    const ERRORS_IN_STATUS: bool = true;
+
     /// Reads the line status. All ones means that no UART answers.
     ///
     /// The bit `THRE` means that the transmitter takes a whole load.
@@ -88,8 +92,11 @@ pub trait UartHardware {
     /// after the last byte. Only these are ever enabled.
     fn enable_receive_interrupt(&self, model: Model, is_enabled: bool);
 
-    /// Ends an interrupt that came without a byte.
-    fn end_empty_interrupt(&self, _model: Model) {}
+    /// Ends an interrupt that came without a byte. Returns whether the interrupt of a byte that came
+    /// meanwhile may have ended too, so that the caller looks again.
+    fn end_empty_interrupt(&self, _model: Model) -> bool {
+        false
+    }
 
     /// Raises or lowers RTS, while receive interrupts are enabled or not.
     fn set_rts(&self, is_raised: bool, receives: bool);

@@ -123,9 +123,9 @@ impl<R: Registers> UartHardware for R {
     /// Ends an interrupt without a byte. A DesignWare can report a timeout without a byte, until a
     /// byte that is not there is read (as Linux found, `8250_dw.c`). It also has a busy interrupt
     /// of its own.
-    fn end_empty_interrupt(&self, model: Model) {
+    fn end_empty_interrupt(&self, model: Model) -> bool {
         if model != Model::DesignWare {
-            return;
+            return false;
         }
         match self.read8(IIR) & (iir::ID | iir::NONE) {
             iir::TIMEOUT => {
@@ -136,6 +136,7 @@ impl<R: Registers> UartHardware for R {
             }
             _ => {}
         }
+        false
     }
 
     fn set_rts(&self, is_raised: bool, receives: bool) {

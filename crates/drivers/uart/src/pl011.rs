@@ -4,8 +4,8 @@ use nostall_io::{Clock, Nanos, Registers};
 
 use crate::hardware::{Identity, UartHardware};
 use crate::registers::pl011::{
-    CR, DMACR, DR, FBRD, FR, IBRD, ICR, IFLS, IMSC, LCR_H, PCELL_ID, PCELL_IDS, PERIPH_ID, cr, dr,
-    fr, int, lcr_h, periph_ids,
+    CR, DMACR, DR, FBRD, FR, IBRD, ICR, IFLS, IMSC, LCR_H, MIS, PCELL_ID, PCELL_IDS, PERIPH_ID, cr,
+    dr, fr, int, lcr_h, periph_ids,
 };
 use crate::registers::{lsr, msr};
 use crate::setup::wait_until;
@@ -97,6 +97,17 @@ impl<R: Registers> Pl011<R> {
         [0, 4, 8, 12].map(|offset| self.registers.read32(first + offset) as u8)
     }
 
+    /// Takes the bytes of the last user, because the receive interrupt comes when the fill *rises* to
+    /// its level. The limit is two FIFOs.
+    fn empty_receiver(&self) {
+        for _ in 0..2 * Model::SbsaUart.fifo_depth() {
+            if self.flags() & fr::RXFE != 0 {
+                break;
+            }
+            self.registers.read32(DR);
+        }
+    }
+
     /// Returns the control register's value while the UART sends and receives.
     const fn control(rts: bool) -> u32 {
         let rts = if rts { cr::RTS } else { 0 };
@@ -105,6 +116,8 @@ impl<R: Registers> Pl011<R> {
 }
 
 impl<R: Registers> UartHardware for Pl011<R> {
+    const ERRORS_IN_STATUS: bool = false;
+
     fn assume(&self, settings: &ConsoleSettings) -> Result<Identity, OpenError> {
         if let Line::Clock(clock) = self.line {
             divisor(&settings.line, clock)?;
@@ -161,6 +174,7 @@ impl<R: Registers> UartHardware for Pl011<R> {
         port.write32(IMSC, 0);
         if self.line == Line::Sbsa {
             port.write32(ICR, int::ALL);
+            self.empty_receiver();
             return Ok(true);
         }
         // The order is that of DDI 0183G, 3.3.8 ("Control register"): disable, let the character end,
@@ -184,7 +198,15 @@ impl<R: Registers> UartHardware for Pl011<R> {
         port.write32(DMACR, 0);
         port.write32(ICR, int::ALL);
         port.write32(CR, Self::control(rts));
-        Ok(port.read32(LCR_H) & lcr_h::FEN != 0)
+        self.empty_receiver();
+        // After a loss of power in here, the set-up is repeated.
+        let is_kept = match self.line {
+            Line::Clock(clock) => {
+                port.read32(IBRD) << 6 | port.read32(FBRD) == divisor(line, clock)?
+            }
+            _ => true,
+        };
+        Ok(is_kept && port.read32(LCR_H) & lcr_h::FEN != 0)
     }
 
     fn is_configured(&self, _model: Model, line: &LineSettings) -> bool {
@@ -258,8 +280,13 @@ impl<R: Registers> UartHardware for Pl011<R> {
         self.registers.write32(IMSC, enables);
     }
 
-    fn end_empty_interrupt(&self, _model: Model) {
-        self.registers.write32(ICR, int::RT);
+    /// Whether the timeout comes again for a byte that came before this clear is not specified.
+    fn end_empty_interrupt(&self, _model: Model) -> bool {
+        let is_raised = self.registers.read32(MIS) & int::RT != 0;
+        if is_raised {
+            self.registers.write32(ICR, int::RT);
+        }
+        is_raised
     }
 
     fn set_rts(&self, is_raised: bool, _receives: bool) {

@@ -56,6 +56,8 @@ impl<R> SifiveUart<R> {
 }
 
 impl<R: Registers> UartHardware for SifiveUart<R> {
+    const ERRORS_IN_STATUS: bool = false;
+
     fn assume(&self, settings: &ConsoleSettings) -> Result<Identity, OpenError> {
         let line = &settings.line;
         match self.clock {

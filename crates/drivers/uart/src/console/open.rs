@@ -134,7 +134,7 @@ impl<U: UartHardware, C: Clock> Console<U, C> {
             .uart
             .is_configured(self.port.model, &self.settings.line);
         if !is_configured {
-            // A port that stays busy keeps its registers.
+            // A 16550 that stays busy keeps its registers.
             let _ = self.configure(Patience::OneLook);
             self.pace = self.port.pace();
         }

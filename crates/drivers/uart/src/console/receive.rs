@@ -76,8 +76,8 @@ impl<U: UartHardware, C: Clock> Console<U, C> {
                 return passed;
             };
             if status & lsr::DATA_READY == 0 {
-                if read == 0 {
-                    self.uart.end_empty_interrupt(self.port.model);
+                if read == 0 && self.uart.end_empty_interrupt(self.port.model) {
+                    continue;
                 }
                 return passed;
             }

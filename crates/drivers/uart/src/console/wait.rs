@@ -280,7 +280,9 @@ impl<U: UartHardware, C: Clock> Console<U, C> {
     #[cold]
     fn status_again(&mut self) -> Result<u8, Stall> {
         // The read has cleared those errors, so a port does not report them again.
-        self.keep_errors(!0);
+        if U::ERRORS_IN_STATUS {
+            self.keep_errors(!0);
+        }
         let status = self.uart.line_status();
         if status == !0 {
             // If the port returns, it gets the full time limit again.
@@ -303,11 +305,11 @@ impl<U: UartHardware, C: Clock> Console<U, C> {
         lsr::THRE | empty
     }
 
-    /// Returns whether the port reports that it is empty. Makes one poll. If so,
+    /// Returns whether the port reports that it is empty, or has disappeared. Makes one poll. If so,
     /// [`flush`](Self::flush) waits for two frames at most.
     pub fn looks_idle(&mut self) -> bool {
         let idle = self.idle_bits();
-        self.status().is_ok_and(|status| status & idle == idle)
+        self.status().map_or(true, |status| status & idle == idle)
     }
 
     const fn keep_errors(&mut self, status: u8) {

@@ -402,3 +402,67 @@ fn a_panic_takes_over_a_port_in_the_middle_of_a_set_up() {
     assert!(unopened.write(b"first\n").is_complete());
     assert!(sent(port).ends_with(b"first\r\n"));
 }
+
+#[test]
+fn bytes_that_the_last_user_left_do_not_keep_the_receive_interrupt_away() {
+    for (profile, level) in [(Profile::SBSA, 16), (Profile::R1P5, 28), (Profile::QEMU, 1)] {
+        let (port, clock) = port(profile);
+        if profile != Profile::SBSA {
+            // The firmware has enabled it.
+            port.write32(LCR_H, 0x70);
+            port.write32(CR, cr::UARTEN | cr::RXE);
+        }
+        port.inner()
+            .with(|uart| (0..32).for_each(|_| uart.receive(b'a')));
+        let mut console = Console::open(driver(profile, port), clock, LINE).unwrap();
+        console.enable_receive();
+        port.inner()
+            .with(|uart| (0..level).for_each(|_| uart.receive(b'b')));
+        let name = profile.name;
+        assert!(
+            port.inner().with(|uart| uart.interrupt()).is_some(),
+            "{name}"
+        );
+        let mut received = Vec::new();
+        console.receive(|byte| received.push(byte));
+        assert_eq!(received, vec![b'b'; level], "{name}");
+    }
+}
+
+/// A port whose flags read 0 once.
+struct Glitch<'p>(&'p Port, std::cell::Cell<bool>);
+
+impl Registers for Glitch<'_> {
+    fn read8(&self, _: usize) -> u8 {
+        unreachable!("each register is a word")
+    }
+
+    fn write8(&self, _: usize, _: u8) {
+        unreachable!("each register is a word")
+    }
+
+    fn read32(&self, offset: usize) -> u32 {
+        match offset {
+            FR if self.1.take() => 0,
+            _ => self.0.read32(offset),
+        }
+    }
+
+    fn write32(&self, offset: usize, value: u32) {
+        self.0.write32(offset, value);
+    }
+}
+
+#[test]
+fn a_single_wrong_read_of_the_flags_takes_no_byte_and_invents_no_error() {
+    let (port, clock) = port(Profile::R1P5);
+    let glitch = Glitch(port.inner(), std::cell::Cell::new(false));
+    let mut console = Console::open(Pl011::new(&glitch, CLOCK), clock, LINE).unwrap();
+    console.enable_receive();
+    port.inner().with(|uart| uart.receive(b'a'));
+    glitch.1.set(true);
+    let mut received = Vec::new();
+    console.receive(|byte| received.push(byte));
+    assert_eq!(received, b"a");
+    assert_eq!(console.take_latched_status().line_status, 0);
+}

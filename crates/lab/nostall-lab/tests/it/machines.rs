@@ -13,11 +13,14 @@ use std::time::Duration;
 use crate::common::qemu_for;
 use nostall_devices::uart::{Profile, Uart};
 use nostall_lab::experiments::pstore::run as pstore;
+use nostall_trace::recover;
 use nostall_vm::qemu::QemuBoard::{ArmVirt, Q35, SifiveU, Virt};
 use nostall_vm::qemu::{Architecture, Error, Guest, GuestRun, Limits, Qemu, QemuBoard};
-use nostall_vm::{Ending, Machine as _, Work};
+use nostall_vm::{Ending, GuestRam, Machine as _, Work};
 use nostall_work::script::{self, Step};
-use nostall_work::{BusCheck, ConsoleCost, Example, Failure, LogCost, Report};
+use nostall_work::{
+    BusCheck, ConsoleCost, Example, Failure, LogCost, Report, pstore as pstore_region, trace,
+};
 use serde::de::DeserializeOwned;
 
 /// Limits that also hold on a busy machine, which takes many times as long as an idle one. For
@@ -618,6 +621,30 @@ fn an_arm_machine_starts_with_each_interrupt_controller_and_at_each_level() {
         let error = board.fails_with(&["-machine", "secure=on"], 2, &LIMITS);
         let says = "panic on CPU 0: the CPU starts at EL3, without firmware";
         assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+/// QEMU has no caches that a reset discards, so the kernel's count is the proof.
+#[test]
+fn a_crashing_arm_kernel_cleans_each_cache_line_of_its_trace() {
+    for board in on([ArmVirt], "a_crashing_arm_kernel") {
+        let ram = GuestRam::new(128).unwrap();
+        let work = [trace::Job::Crash.into()];
+        let error = board.run(&Guest {
+            ram: Some(&ram),
+            work: &work,
+            ..board.guest()
+        });
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("while every call is recorded"), "{error}");
+        let region = ram.read(trace::CRASH).unwrap();
+        let lines = recover(&region[..]).unwrap().header().unwrap().len / 64;
+        let log = ram.read(pstore_region::REGION).unwrap();
+        let says = format!("trace: {lines} cache lines cleaned\n");
+        assert!(
+            log.windows(says.len()).any(|text| text == says.as_bytes()),
+            "{says}"
+        );
     }
 }
 

@@ -48,7 +48,7 @@ mod transmit;
 
 pub use chip::Chip;
 pub use model::Pl011;
-/// Registers of the PL011.
+#[doc(no_inline)]
 pub use nostall_uart::registers::pl011 as registers;
 pub use port::{Fault, VirtualPort};
 pub use profile::{Line, Profile};

@@ -5,7 +5,6 @@
 //! is shared by three registers, offsets 1 and 2 by two. [`lcr::DLAB`] selects one at offsets 0 and
 //! 1, the direction of the access at offsets 0 and 2.
 
-/// Registers of the PL011.
 pub mod pl011;
 
 /// Receiver buffer register (read, DLAB 0).

@@ -161,6 +161,12 @@ impl Device {
             })
     }
 
+    /// Returns the device of these kinds that the firmware selects for its console, else the first.
+    pub fn console(compatible: &[&'static str]) -> Option<Self> {
+        let all = || compatible.iter().copied().flat_map(Self::all);
+        all().find(Self::is_stdout).or_else(|| all().next())
+    }
+
     /// Returns whether the firmware selects this device for its console.
     pub fn is_stdout(&self) -> bool {
         let chosen = root().child("chosen");

@@ -1,12 +1,9 @@
 //! The port under test of an Arm machine without a 16550.
 
-use core::ptr::NonNull;
-
 use nostall_io::{Counting, Mmio, MmioLayout};
 use nostall_uart::Pl011;
 
 use super::{Device, fixed_clock, serial};
-use crate::arch::is_device_memory;
 
 /// A PL011 whose accesses are counted.
 pub type CountedPl011 = Pl011<Counting<Mmio>>;
@@ -23,26 +20,14 @@ pub fn find() -> Option<CountedPl011> {
         return None;
     }
     let port = |compatible| {
-        let all = || Device::all(compatible);
-        all().find(Device::is_stdout).or_else(|| all().next())
+        let device = Device::console(&[compatible])?;
+        let window = serial::window(device.registers.start, SIZE, MmioLayout::BYTES);
+        Some((Counting::new(window), clock(&device)))
     };
-    port("arm,pl011")
-        .map(|device| Pl011::new(window(&device), clock(&device)))
-        .or_else(|| Some(Pl011::sbsa(window(&port("arm,sbsa-uart")?))))
-}
-
-fn window(device: &Device) -> Counting<Mmio> {
-    let range = device.registers.start..device.registers.start.saturating_add(SIZE);
-    let start = NonNull::new(range.start as *mut u8);
-    let Some(start) = start.filter(|_| is_device_memory(&range)) else {
-        panic!("no serial port can be at {:#x}", range.start);
-    };
-    // SAFETY: according to the device tree, a PL011 is there. paging.rs maps it on all CPUs. The
-    // driver uses no DMA.
-    match unsafe { Mmio::new(start, SIZE as usize, MmioLayout::BYTES) } {
-        Ok(window) => Counting::new(window),
-        Err(error) => panic!("serial port: {error}"),
+    if let Some((window, clock)) = port("arm,pl011") {
+        return Some(Pl011::new(window, clock));
     }
+    port("arm,sbsa-uart").map(|(window, _)| Pl011::sbsa(window))
 }
 
 /// Returns the rate of the first clock, which is UARTCLK (Linux, Documentation/devicetree/bindings/

@@ -76,9 +76,7 @@ pub enum Place {
 
 /// Returns the machine's port, if it has a supported one.
 pub fn find() -> Option<Place> {
-    let all = || COMPATIBLE.into_iter().flat_map(Device::all);
-    let device = all().find(Device::is_stdout).or_else(|| all().next());
-    device
+    Device::console(&COMPATIBLE)
         .map(Place::Device)
         .or_else(|| pci_serial::find().map(Place::Pci))
 }
@@ -99,14 +97,19 @@ fn layout(device: &Device) -> MmioLayout {
 
 fn in_memory(base: u64, layout: MmioLayout) -> SerialPort {
     let len = u64::from(layout.stride) * REGISTERS;
+    SerialPort(window(base, len, layout))
+}
+
+/// Returns the registers of a port. Panics if their address is not mapped.
+pub fn window(base: u64, len: u64, layout: MmioLayout) -> Mmio {
     let start = NonNull::new(base as *mut u8);
     let Some(start) = start.filter(|_| is_device_memory(&(base..base.saturating_add(len)))) else {
         panic!("no serial port can be at {base:#x}");
     };
-    // SAFETY: according to the machine or the device tree, a 16550 is there. paging.rs maps it
-    // on all CPUs. A 16550 does no DMA.
+    // SAFETY: according to the machine or the device tree, a serial port is there. paging.rs maps it
+    // on all CPUs. Its driver uses no DMA.
     match unsafe { Mmio::new(start, len as usize, layout) } {
-        Ok(window) => SerialPort(window),
+        Ok(window) => window,
         Err(error) => panic!("serial port: {error}"),
     }
 }

@@ -1,6 +1,7 @@
 //! Line settings: rate and frame.
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
 use nostall_io::Nanos;
 
@@ -111,19 +112,35 @@ impl LineSettings {
     /// [`LineError::RateOff`] if no divisor comes within 3 % of the rate. [`LineError::Zero`] for a
     /// rate or an input clock of 0.
     pub fn divisor(&self) -> Result<u16, LineError> {
-        if self.baud == 0 || self.input_clock == 0 {
+        let divisor = self.divide(self.input_clock.into(), 16, 1..=0xffff)?;
+        Ok(divisor as u16)
+    }
+
+    /// Returns the divisor in `range` that is nearest to `clock / (cycles * baud)`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`divisor`](Self::divisor).
+    pub(crate) fn divide(
+        &self,
+        clock: u64,
+        cycles: u64,
+        range: RangeInclusive<u32>,
+    ) -> Result<u32, LineError> {
+        if self.baud == 0 || clock == 0 {
             return Err(LineError::Zero);
         }
-        let (clock, per_step) = (u64::from(self.input_clock), 16 * u64::from(self.baud));
-        let divisor = ((clock + per_step / 2) / per_step).clamp(1, 0xffff);
+        let per_step = cycles * u64::from(self.baud);
+        let nearest = (clock + per_step / 2) / per_step;
+        let divisor = nearest.clamp((*range.start()).into(), (*range.end()).into());
         // Computed in clock cycles, so that nothing is rounded.
         if (divisor * per_step).abs_diff(clock) * 100 > clock * 3 {
             return Err(LineError::RateOff {
                 asked: self.baud,
-                nearest: u32::try_from(clock / 16 / divisor).unwrap_or(u32::MAX),
+                nearest: u32::try_from(clock / cycles / divisor).unwrap_or(u32::MAX),
             });
         }
-        Ok(divisor as u16)
+        Ok(divisor as u32)
     }
 
     /// Returns the time of one frame on the line: start, data, parity and stop bits.

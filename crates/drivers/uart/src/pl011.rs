@@ -305,19 +305,8 @@ impl<R: Registers> UartHardware for Pl011<R> {
 
 /// Returns the divisor in units of 1/64: the nearest to `clock / (16 * baud)` (DDI 0183G, 3.3.6).
 fn divisor(line: &LineSettings, clock: u32) -> Result<u32, LineError> {
-    if line.baud == 0 || clock == 0 {
-        return Err(LineError::Zero);
-    }
-    let (clock, baud) = (u64::from(clock), u64::from(line.baud));
     // From 1 to 65,535, without a fraction at the largest.
-    let divisor = ((clock * 4 + baud / 2) / baud).clamp(1 << 6, 0xffff << 6);
-    if (divisor * baud).abs_diff(clock * 4) * 100 > clock * 4 * 3 {
-        return Err(LineError::RateOff {
-            asked: line.baud,
-            nearest: u32::try_from(clock * 4 / divisor).unwrap_or(u32::MAX),
-        });
-    }
-    Ok(divisor as u32)
+    line.divide(u64::from(clock) * 4, 1, 1 << 6..=0xffff << 6)
 }
 
 /// Returns the line control register's value: the frame, with FIFOs.

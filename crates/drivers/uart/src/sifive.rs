@@ -192,16 +192,5 @@ const fn transmit_control(line: &LineSettings) -> u32 {
 
 /// Returns the number of input clock cycles of a bit, from 16 to 65,536 (chapter 13.9).
 fn divisor(line: &LineSettings, clock: u32) -> Result<u32, LineError> {
-    if line.baud == 0 || clock == 0 {
-        return Err(LineError::Zero);
-    }
-    let (clock, baud) = (u64::from(clock), u64::from(line.baud));
-    let divisor = ((clock + baud / 2) / baud).clamp(16, 1 << 16);
-    if (divisor * baud).abs_diff(clock) * 100 > clock * 3 {
-        return Err(LineError::RateOff {
-            asked: line.baud,
-            nearest: (clock / divisor) as u32,
-        });
-    }
-    Ok(divisor as u32)
+    line.divide(clock.into(), 1, 16..=1 << 16)
 }

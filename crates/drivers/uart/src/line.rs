@@ -120,7 +120,7 @@ impl LineSettings {
     ///
     /// # Errors
     ///
-    /// As for [`divisor`](Self::divisor).
+    /// The errors of [`divisor`](Self::divisor).
     pub(crate) fn divide(
         &self,
         clock: u64,

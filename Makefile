@@ -525,7 +525,7 @@ fleet-static:
 	cargo build --locked --release --package nostall-fleet --target $(STATIC)
 
 # The command for 64-bit Arm likewise. The readers of crash records and traces run their tests in QEMU,
-# except for those that start a program of Arm themselves.
+# except for files of tests that start a program of Arm themselves.
 ARM_HOST := aarch64-unknown-linux-musl
 ARM_HOST_ENV := CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc \
 	CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
@@ -536,8 +536,8 @@ static-arm:
 	@scripts/setup arm-host
 	$(ARM_HOST_ENV) cargo build --locked --release --package nostall --target $(ARM_HOST)
 	$(ARM_HOST_ENV) cargo test --locked --release --target $(ARM_HOST) \
-		--package nostall-pstore --package nostall-trace --package nostall-tracefile \
-		--package nostall-postmortem --lib --test it
+		--package nostall-pstore --package nostall-trace --package nostall-tracefile --lib --test it
+	$(ARM_HOST_ENV) cargo test --locked --release --target $(ARM_HOST) --package nostall-postmortem --lib
 
 # Both commands likewise, nostall-lab with its guest kernels. The tests run it in an empty folder
 # with an empty environment.

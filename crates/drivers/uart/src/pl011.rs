@@ -171,6 +171,10 @@ impl<R: Registers> UartHardware for Pl011<R> {
         limit: Nanos,
     ) -> Result<bool, OpenError> {
         let port = &self.registers;
+        let divisor = match self.line {
+            Line::Clock(clock) => Some(divisor(line, clock)?),
+            Line::Firmware | Line::Sbsa => None,
+        };
         port.write32(IMSC, 0);
         if self.line == Line::Sbsa {
             port.write32(ICR, int::ALL);
@@ -184,14 +188,13 @@ impl<R: Registers> UartHardware for Pl011<R> {
         port.write32(LCR_H, kept & !lcr_h::FEN);
         // A UART whose BUSY is stuck may still send.
         let _ = wait_until(clock, limit, || self.flags() & fr::BUSY == 0);
-        let frame = match self.line {
-            Line::Clock(clock) => {
-                let divisor = divisor(line, clock)?;
+        let frame = match divisor {
+            Some(divisor) => {
                 port.write32(IBRD, divisor >> 6);
                 port.write32(FBRD, divisor & 0x3f);
                 frame(line)
             }
-            _ => kept | lcr_h::FEN,
+            None => kept | lcr_h::FEN,
         };
         // This write takes the divisor over (DDI 0183G, 3.3.6).
         port.write32(LCR_H, frame);
@@ -200,12 +203,7 @@ impl<R: Registers> UartHardware for Pl011<R> {
         port.write32(CR, Self::control(rts));
         self.empty_receiver();
         // After a loss of power in here, the set-up is repeated.
-        let is_kept = match self.line {
-            Line::Clock(clock) => {
-                port.read32(IBRD) << 6 | port.read32(FBRD) == divisor(line, clock)?
-            }
-            _ => true,
-        };
+        let is_kept = divisor.is_none_or(|set| port.read32(IBRD) << 6 | port.read32(FBRD) == set);
         Ok(is_kept && port.read32(LCR_H) & lcr_h::FEN != 0)
     }
 

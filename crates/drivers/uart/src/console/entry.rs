@@ -48,7 +48,7 @@ impl<U: UartHardware, C: Clock> Console<U, C> {
         }
         let is_masked = entry == Entry::Write && self.interrupts();
         if is_masked {
-            self.uart.enable_receive_interrupt(self.port.model, false);
+            self.enable_interrupts(false);
         }
         Ok(Entered {
             console: self,
@@ -126,7 +126,7 @@ impl<U: UartHardware, C: Clock> DerefMut for Entered<'_, U, C> {
 impl<U: UartHardware, C: Clock> Drop for Entered<'_, U, C> {
     fn drop(&mut self) {
         if self.is_masked {
-            self.uart.enable_receive_interrupt(self.port.model, true);
+            self.enable_interrupts(true);
         }
     }
 }

@@ -34,23 +34,27 @@ impl<U: UartHardware, C: Clock> Console<U, C> {
     /// cannot use the port.
     pub fn pause_receive(&mut self) {
         self.is_paused = true;
-        self.uart.enable_receive_interrupt(self.port.model, false);
+        self.enable_interrupts(false);
     }
 
     /// Ends a [pause](Self::pause_receive). Bytes received meanwhile interrupt now.
     pub fn resume_receive(&mut self) {
         self.is_paused = false;
-        let interrupts = self.interrupts();
-        self.uart
-            .enable_receive_interrupt(self.port.model, interrupts);
+        self.enable_interrupts(self.interrupts());
     }
 
     /// Prepares the port for receive interrupts, or for none, to match `receives`.
     pub(super) fn set_receive(&mut self) {
         let trigger = (self.receives && self.port.load > 1).then_some(self.settings.trigger);
-        let (model, interrupts) = (self.port.model, self.interrupts());
-        self.uart.set_receive(model, trigger, self.receives);
-        self.uart.enable_receive_interrupt(model, interrupts);
+        self.uart
+            .set_receive(self.port.model, trigger, self.receives);
+        self.enable_interrupts(self.interrupts());
+    }
+
+    /// Enables or masks the port's interrupts.
+    pub(super) fn enable_interrupts(&self, is_enabled: bool) {
+        self.uart
+            .enable_receive_interrupt(self.port.model, is_enabled);
     }
 
     /// Returns whether the port's interrupts are enabled. Only this driver enables them.
@@ -89,10 +93,8 @@ impl<U: UartHardware, C: Clock> Console<U, C> {
                 passed += 1;
             }
         }
-        let interrupts = self.interrupts();
-        self.uart.enable_receive_interrupt(self.port.model, false);
-        self.uart
-            .enable_receive_interrupt(self.port.model, interrupts);
+        self.enable_interrupts(false);
+        self.enable_interrupts(self.interrupts());
         passed
     }
 }

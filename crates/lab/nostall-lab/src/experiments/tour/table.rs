@@ -14,9 +14,8 @@ use nostall_figures::table::{aligned, percent, time};
 /// Columns of a terminal.
 const COLUMNS: usize = 80;
 
-const LEGEND: &str = "\
-Linux: with its fix; limit: of hardware or work; factor: before/nostall;
-/Linux: Linux/nostall. Rows with ~ vary; the others are exact or an error.";
+const LEGEND: &str =
+    "Linux: with its fix; factor: before/nostall. Rows with ~ vary; others are exact.";
 
 const INSTALL: &str =
     "`make setup` installs QEMU. KVM needs /dev/kvm, and the right to write to it.";

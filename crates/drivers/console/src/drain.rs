@@ -138,8 +138,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// Sends the bytes that the sink takes now, unless its ready time is later.
     fn slice(&self, cpu: u16, priority: Priority, clock: &impl Clock) -> Next {
         let priority = priority.min(Priority::Emergency);
-        // Either the owner sees a record logged before this, or this context sees the owner: one of
-        // the two fences comes second.
         fence(Ordering::SeqCst);
         let now = clock.now();
         if let Some(ready_at) = self.next_offer.ready_at(now) {

@@ -20,7 +20,6 @@ impl<const N: usize> Input<N> {
     /// Stores a byte, or counts it as lost. The caller owns the port.
     pub(crate) fn put(&self, byte: u8) {
         let stored = self.stored.load(Ordering::Relaxed);
-        // Acquires: a reader reads a byte before it counts the byte as taken.
         if stored.wrapping_sub(self.taken.load(Ordering::Acquire)) >= N {
             self.lost.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -32,7 +31,6 @@ impl<const N: usize> Input<N> {
 
     /// Takes the oldest byte.
     pub(crate) fn take(&self) -> Option<u8> {
-        // Acquired, so that `stored` is not older.
         let mut taken = self.taken.load(Ordering::Acquire);
         // Each failure is another reader's success, so the number of failures is bounded by the
         // received bytes.

@@ -26,7 +26,6 @@ impl Kept {
     pub(crate) fn put(&self, sequence: usize, text: &[u8], shape: Shape) {
         let new = sequence << 1;
         let old = self.state.load(Ordering::Relaxed);
-        // Acquires, so that every store of the old text precedes those of the new one.
         let is_mine = old & BUSY == 0
             && is_before(old, new)
             && self
@@ -36,7 +35,6 @@ impl Kept {
         if !is_mine {
             return;
         }
-        // A reader that sees any word of the text also sees that it is incomplete.
         fence(Ordering::Release);
         self.shape.store(shape.pack(), Ordering::Relaxed);
         for (word, bytes) in self.words.iter().zip(text.chunks(WORD)) {
@@ -78,7 +76,6 @@ impl Kept {
     }
 
     fn still(&self, sequence: usize) -> bool {
-        // If any word was newer, the state is newer by now.
         fence(Ordering::Acquire);
         self.state.load(Ordering::Relaxed) == sequence << 1
     }

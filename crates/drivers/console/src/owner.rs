@@ -55,8 +55,6 @@ impl Owner {
     /// Takes the sink if it has no owner.
     pub(crate) fn enter(&self, cpu: u16, priority: Priority) -> Option<Turn<'_>> {
         let turn = self.take(name(cpu, priority))?;
-        // Either a panic finds the word taken, and waits; or it has released the word earlier, and
-        // this context, which acquired that, finds the panic.
         if self.is_panics() {
             // Dropping the turn releases the sink.
             return None;

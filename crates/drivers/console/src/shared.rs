@@ -92,8 +92,6 @@ impl<T> Shared<T> {
     fn serve_pending(&self, most: usize, mut serve: impl FnMut(&mut T, usize) -> usize) -> usize {
         let mut served = 0;
         for round in 0..=ROUNDS {
-            // Either a handler that has stored `pending` finds the lock taken, or this context has
-            // released the lock and finds `pending`. One of the two fences comes second.
             fence(Ordering::SeqCst);
             if self.pending.load(Ordering::Relaxed) == 0 {
                 break;
@@ -106,8 +104,6 @@ impl<T> Shared<T> {
                 break;
             };
             self.pending.store(0, Ordering::Relaxed);
-            // Bytes received after `serve` has read the port cause another interrupt, which is
-            // seen.
             fence(Ordering::SeqCst);
             served += serve(&mut port, most - served);
         }

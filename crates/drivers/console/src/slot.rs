@@ -35,7 +35,6 @@ impl Slot {
         if sequence == 0 || !self.claim(new) {
             return false;
         }
-        // A reader that sees any word of the body also sees that it is incomplete.
         fence(Ordering::Release);
         record.store(&self.body);
         self.state.store(new, Ordering::Release);
@@ -50,7 +49,6 @@ impl Slot {
             if old & BUSY != 0 || !is_before(old, new) {
                 return false;
             }
-            // Acquires, so that every store of the old record precedes those of the new one.
             match self
                 .state
                 .compare_exchange(old, new | BUSY, Ordering::Acquire, Ordering::Relaxed)
@@ -74,7 +72,6 @@ impl Slot {
             return None;
         }
         let word = self.body[FLAGS_AT / WORD].load(Ordering::Relaxed);
-        // If the word was newer, the state is newer by now.
         fence(Ordering::Acquire);
         let is_same = self.state.load(Ordering::Relaxed) == wanted;
         is_same.then(|| Priority::from_number(word.to_ne_bytes()[FLAGS_AT % WORD]))
@@ -93,7 +90,6 @@ impl Slot {
             };
         }
         record.load(sequence, &self.body);
-        // If any word was newer, the state is newer by now.
         fence(Ordering::Acquire);
         Poll::Ready(self.state.load(Ordering::Relaxed) == wanted)
     }

@@ -1,4 +1,21 @@
 //! Synchronization primitives of the bus. The model-checked tests replace them with loom's.
+//!
+//! # Order of each atomic
+//!
+//! The models are tests of `tests/loom`. Its platform replaces `Threads`, and its critical section
+//! replaces the one of this file.
+//!
+//! | atomic | stores and loads | why | model |
+//! | --- | --- | --- | --- |
+//! | `gate` (`ownership.rs`): `take`, `release`, `is_owned` | exchange Acquire; exchange Release; load Acquire | An owner acquires what the last owner released: the station and its counters. Only exchanges change the gate in between, so the chain holds. | `three_callers_are_all_served_once`, and each other model with a fast path |
+//! | `gate` in the critical section | exchanges AcqRel; first loads Relaxed | The first load only proposes a value, which the exchange checks. The exchange acquires from a fast release. It releases to a fast `take` what the last owner left, also after a forfeited grant. | `an_overdue_waiter_is_granted_the_bus_and_a_late_one_loses_it` |
+//! | `gate`: `word` | load Relaxed | Only shown. | - |
+//! | `worker` (`bus.rs`) | exchanges AcqRel; loads Acquire | A worker clears its bit before it checks the line for the last time. A caller stores its message before it loads the bit. Both use the line's critical section, so one of them sees the other. | `a_worker_that_ends_leaves_no_message_behind`, `a_worker_that_begins_sees_hardware_that_was_woken_before` |
+//! | `serves` (`threads.rs`) | stores Release; load Acquire | The same as `worker`. A waker is only taken from the state, under its lock. | - (`tests/stress.rs`) |
+//! | `long` (`bus.rs`) | store Release; load Acquire; `reset` Relaxed | Value only. A waiter reads it after it has waited for the lock time-out. `reset` has the bus alone. | - |
+//! | counters that `raise` changes (`statistics.rs`) | load and store Relaxed | Only the owner changes them, and `gate` passes them on. Waiters compare them to see progress. | each model with a fast path |
+//! | counters that `count` changes (`statistics.rs`) | addition Relaxed | Counter only. | - |
+//! | `ENTERED` (this file) | load and store Relaxed, compiler fence; store Release | Critical sections pass it on. Inside of one, only a handler on the same CPU reads it, in program order. | - (a unit test below) |
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -122,7 +139,6 @@ impl Entered {
         let entered = ENTERED.load(Ordering::Relaxed);
         assert!(!entered, "a critical section of a bus was interrupted");
         ENTERED.store(true, Ordering::Relaxed);
-        // For a handler on the same CPU.
         compiler_fence(Ordering::SeqCst);
         Self
     }

@@ -117,8 +117,7 @@ impl<'m> Names<'m> {
         None
     }
 
-    /// Returns whether the text is at this word. The loads need no order: a later load of the same
-    /// words, by a reader of a record with this number, finds nothing older.
+    /// Returns whether the text is at this word.
     fn is_at(&self, at: usize, text: &[u8]) -> bool {
         at + words(text.len()) <= self.words
             && (0..words(text.len()))

@@ -1,4 +1,28 @@
 //! The recorder: writes entries, exits and samples of all CPUs into their zones.
+//!
+//! # Order of each atomic
+//!
+//! On machines without 64-bit atomics, each half of a zone's word is stored with Release and loaded
+//! with Acquire. The models are tests with loom (`writer/loom_tests.rs`) and under Miri with many
+//! seeds, and lines of `scripts/barriers`.
+//!
+//! | atomic | stores and loads | why | model |
+//! | --- | --- | --- | --- |
+//! | `state` | stores SeqCst, Release; exchange AcqRel; loads Acquire | `start` clears it before it stores `region`. An exit loads `region` first: if that is the new one, it finds the cleared or the new state. | Miri `a_region_may_be_replaced_while_a_cpu_records` |
+//! | `state`: `is_recording`, `resume` | loads Relaxed | Hints: nothing is read through them. | - |
+//! | `region` | store Release; load Acquire; in `resume` Relaxed | The region's headers are written before. `resume` only compares with null. | Miri `a_region_may_be_replaced_while_a_cpu_records` |
+//! | `filter` | store Release; load Acquire; in `start` Relaxed | The filter's contents are written before. `start` only compares with null. | - |
+//! | `generation` | store Release; load Acquire | Stored after the region or the filter, and loaded before them. So no site caches an old number or decision with a new generation. | Miri `a_region_may_be_replaced_while_a_cpu_records` |
+//! | `LAST`; `COUNTERS` (`stalls.rs`) | addition Relaxed | Value only: a unique number; a sum. | - |
+//! | `GLOBAL` (`global.rs`) | stores Release; load Acquire; in `is_on` Relaxed | The recorder's contents are written before. `is_on` only compares with null. | `barriers`: `global clear_recorder` |
+//! | `cache` (`site.rs`, `wide.rs`) | store Release; load Acquire | A CPU that takes a cached number stores it in a record. The record's reader must find the name, which another CPU may have added. | Miri `a_reader_of_a_record_finds_the_name_that_another_cpu_added` |
+//! | `HEAD` of a zone (`writer.rs`, `cells.rs`) | exchange Release; load Relaxed; a reader's Acquire | Only its own CPU reserves. A reservation comes before the stores to its slots, and a reader loads the head after the slots. So it sees which slots were overwritten. | loom `a_handler_records_while_another_cpu_reads` |
+//! | value and meta word of a slot (`writer.rs`) | store Release, then exchange Release; a reader's Acquire | A reader loads the meta word first, so the value is not older. A newer value shows a newer head. | loom `a_handler_records_while_another_cpu_reads`; `barriers`: `Live Image read` |
+//! | other words of a zone | Relaxed and Release | Only the zone's CPU and its handlers change them, in program order. A reader takes each one by itself. | loom `an_abandoned_record_is_passed_and_forgotten_while_another_cpu_reads` |
+//! | `NAMES_USED` and names (`names.rs`) | exchange AcqRel, stores Release; loads Acquire | A length shows that its text is complete. Comparisons of a text load Relaxed: a record's reader, which acquires the record, finds nothing older than its writer did. | `barriers`: `names Names add` |
+//! | `Recent` (`names.rs`) | Relaxed | A hint: the text at the number is compared each time. | - |
+//! | `ended` (`program/slots.rs`); `count`, `BEGUN` | store Release; exchange AcqRel, load Acquire | A thread that takes a zone acquires its words from the ended thread. `count` publishes `keep`. | - |
+//! | `used`, `returned`, `keep`; `USES_TSC`, `FORKED` (`program`); `is_recording`, `depth` (`functions/calls.rs`) | Relaxed; `used` AcqRel; `calls.rs` with compiler fences | Unique numbers; set before `count`, before `state`, or by the only thread; used by one CPU and its handlers in program order. | - |
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull, null_mut};
@@ -129,7 +153,6 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if entered.exit == 0 {
             return;
         }
-        // The zone first: the exit of an entry in the previous region must not get into a new one.
         let Some(zone) = self.zone() else { return };
         let state = self.state.load(Ordering::Acquire);
         let exit = Meta(entered.exit);
@@ -419,8 +442,6 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 
     #[inline]
     fn decision(&self, site: &'static Site) -> Decision {
-        // Loaded before the region and the filter: the site must not store a name or decision of
-        // the old ones with a new generation.
         let generation = self.generation.load(Ordering::Acquire);
         site.decision(generation, || self.decide(site))
     }

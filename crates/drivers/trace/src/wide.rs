@@ -1,7 +1,4 @@
-//! A 64-bit word that several CPUs read and write.
-//!
-//! A load acquires what the store released. A site's word has the number of a name. A CPU that takes
-//! the number stores it in a record, and the record's reader must find the name.
+//! A 64-bit word that several CPUs read and write. A load acquires what the store released.
 
 #[cfg(target_has_atomic = "64")]
 #[derive(Debug)]

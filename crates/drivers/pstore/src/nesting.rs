@@ -292,8 +292,7 @@ impl fmt::Display for HasParity {
 
 impl core::error::Error for HasParity {}
 
-/// Reads a word that handlers of this CPU write. Only the order of these accesses matters, and only
-/// on this CPU.
+/// Reads a word that handlers of this CPU write.
 #[inline]
 fn get(word: &AtomicUsize) -> usize {
     step();

@@ -1,4 +1,20 @@
 //! Recorder of one CPU: no lock, no atomic read-modify-write, no shared counter.
+//!
+//! # Order of each atomic
+//!
+//! Each recorder belongs to one CPU and its handlers, or to one thread and its signal handlers: the
+//! types are not `Sync`. A CPU sees its own accesses in program order, so compiler fences suffice.
+//! The tests run a handler at every step. CPUs that share a zone take the caller's lock (`locked.rs`,
+//! with models in `tests/it/locked.rs`).
+//!
+//! | atomic | stores and loads | why | test |
+//! | --- | --- | --- | --- |
+//! | `busy` | load and stores Relaxed, compiler fences | The fences keep the record between the two stores, so a handler inside of it finds `busy`. | `a_record_that_interrupts_another_is_dropped_and_counted` |
+//! | `missed` (here and in `nesting.rs`) | load and store Relaxed | Counter only. | the same; `a_record_nested_too_deeply_is_dropped_and_counted` |
+//! | `depth`, `claim`, `helped`, `end` (`nesting.rs`) | Relaxed, between compiler fences | A handler reads the interrupted frame's words in the order in which that frame stores them. Each word has one writer at a time. | `a_handler_may_record_at_every_step_and_nothing_is_lost` |
+//! | `record` (`nesting.rs`) | Relaxed, then a compiler fence | The later store of `claim` announces the words. | the same |
+//! | `full` (`nesting.rs`) | load and store Relaxed | Only ever set. A frame that sees a later lap sets it itself. | the same |
+//! | `SharedCounter` (`stamp.rs`) | load and store Relaxed | Counter only. Other CPUs may take the same number. | - |
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};

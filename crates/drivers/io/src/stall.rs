@@ -221,6 +221,7 @@ mod hook {
 
     /// Null, or a `&'static &'static dyn StallHook`. The second reference is needed because an
     /// atomic holds one word. Only loads and stores are used, for CPUs without an atomic exchange.
+    /// A caller acquires the hook's contents, which the store releases.
     static HOOK: AtomicPtr<&'static dyn StallHook> = AtomicPtr::new(null_mut());
 
     /// Installs the hook of all drivers, in place of the previous one.

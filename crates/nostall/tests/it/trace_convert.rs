@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use assert_cmd::cargo::cargo_bin;
 use flate2::read::GzDecoder;
 use nostall_tracefile::export::{ExportError, Perfetto, Uftrace};
 use nostall_tracefile::graph::{self, Match, Slice, Step};
@@ -64,7 +65,7 @@ fn nostall(args: &[&dyn AsRef<OsStr>]) -> Output {
     let args: Vec<_> = args.iter().map(|arg| arg.as_ref()).collect();
     let mut all = vec![OsStr::new("trace"), OsStr::new("convert")];
     all.extend(args);
-    run(env!("CARGO_BIN_EXE_nostall"), &all)
+    run(cargo_bin("nostall"), &all)
 }
 
 fn stderr(output: &Output) -> String {
@@ -510,7 +511,7 @@ fn flame(input: &Path) -> Output {
         "flame".as_ref(),
         input.as_ref(),
     ];
-    run(env!("CARGO_BIN_EXE_nostall"), &args)
+    run(cargo_bin("nostall"), &args)
 }
 
 #[test]
@@ -553,7 +554,7 @@ fn a_flame_graph_draws_one_whole_trace() {
         args.extend(["--view", "flame"].map(OsStr::new));
         args.push(input.as_ref());
         args.extend(more.iter().map(OsStr::new));
-        run(env!("CARGO_BIN_EXE_nostall"), &args)
+        run(cargo_bin("nostall"), &args)
     };
     for more in [
         &["--json"][..],

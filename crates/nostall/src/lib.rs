@@ -54,9 +54,13 @@ Examples:
 pub fn command() -> clap::Command {
     let command = output::Commands::<Command>::command()
         .name("nostall")
-        .version(env!("CARGO_PKG_VERSION"))
         .about("Decodes crash records and traces, and examines where a machine stalls on slow I/O");
-    output::with_color(command)
+    let features: &[&str] = if cfg!(feature = "parquet") {
+        &["parquet"]
+    } else {
+        &[]
+    };
+    output::with_version(output::with_color(command), features)
 }
 
 #[derive(Subcommand)]

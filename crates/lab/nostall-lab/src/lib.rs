@@ -33,9 +33,8 @@ Examples:
 pub fn command() -> clap::Command {
     let command = output::Commands::<Command>::command()
         .name("nostall-lab")
-        .version(env!("CARGO_PKG_VERSION"))
         .about("Measures ways of doing I/O, on QEMU, KVM or a model");
-    output::with_color(command)
+    output::with_version(output::with_color(command), &[])
 }
 
 #[derive(Subcommand)]

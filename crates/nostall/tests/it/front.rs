@@ -172,6 +172,27 @@ fn every_message_begins_with_the_name_of_the_command() {
     }
 }
 
+#[test]
+fn the_version_names_the_commit_the_target_and_the_features() {
+    let number = env!("CARGO_PKG_VERSION");
+    assert_eq!(stdout(&run(&["-V"])), format!("nostall {number}\n"));
+    let output = run(&["--version"]);
+    let lines = stdout(&output).lines().collect::<Vec<_>>();
+    let [first, commit, target, features] = lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert_eq!(first, format!("nostall {number}"));
+    assert!(commit.starts_with("commit: "), "{commit}");
+    let target = target.strip_prefix("target: ").unwrap();
+    assert!(target.starts_with(std::env::consts::ARCH), "{target}");
+    let parquet = if cfg!(feature = "parquet") {
+        "features: parquet"
+    } else {
+        "features: none"
+    };
+    assert_eq!(features, parquet);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn help_that_cannot_be_written_is_an_error() {

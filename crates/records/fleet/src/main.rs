@@ -11,14 +11,15 @@ use nostall_postmortem::cli::output;
 
 /// Turns the memory dumps of many crashed machines into tables.
 #[derive(Parser)]
-#[command(version, max_term_width = 100)]
+#[command(max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
 fn main() -> ExitCode {
-    match output::parse(output::with_color(Cli::command())) {
+    let command = output::with_version(output::with_color(Cli::command()), &[]);
+    match output::parse(command) {
         Ok(Cli { command }) => cli::run(&command),
         Err(status) => status,
     }

@@ -9,10 +9,9 @@ use nostall_postmortem::cli::{self, AFTER, Args, output};
 
 fn main() -> ExitCode {
     let command = Args::command()
-        .version(env!("CARGO_PKG_VERSION"))
         .max_term_width(100)
         .after_long_help(AFTER.replace("nostall postmortem", "nostall-postmortem"));
-    match output::parse(output::with_color(command)) {
+    match output::parse(output::with_version(output::with_color(command), &[])) {
         Ok(args) => cli::run(&args).unwrap_or_else(|error| output::fail(&error)),
         Err(status) => status,
     }

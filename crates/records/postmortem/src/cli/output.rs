@@ -65,6 +65,32 @@ pub fn with_color(command: Command) -> Command {
     )
 }
 
+/// Adds `-V`, the version alone, and `--version`: also the commit, the target and the features of
+/// this file.
+///
+/// The commit is the variable `NOSTALL_COMMIT` of the build, which `make dist` sets.
+#[must_use]
+pub fn with_version(command: Command, features: &[&str]) -> Command {
+    let (number, commit) = (env!("CARGO_PKG_VERSION"), option_env!("NOSTALL_COMMIT"));
+    let commit = commit.unwrap_or("unknown, this file is not of `make dist`");
+    let libc = if cfg!(target_env = "musl") {
+        "-musl"
+    } else {
+        ""
+    };
+    let (processor, system) = (env::consts::ARCH, env::consts::OS);
+    let features = if features.is_empty() {
+        "none"
+    } else {
+        &features.join(", ")
+    };
+    let long = format!(
+        "{number}\ncommit: {commit}\ntarget: {processor}-{system}{libc}\nfeatures: {features}"
+    );
+    // One command line of a process, so the text is lost once.
+    command.version(number).long_version(&*long.leak())
+}
+
 /// Parses the process's arguments, and applies `--color`.
 ///
 /// # Errors

@@ -2,8 +2,14 @@
 //!
 //! In such a VMM, `use vm_superio::{Serial, ...}` becomes
 //! `use nostall_devices::uart::vm_superio::{Serial, ...}`. Names, signatures and events are those of
-//! vm-superio 0.8, and interrupts are triggered by the same accesses. `vm-superio`'s i8042 and RTC
-//! have no counterpart.
+//! vm-superio 0.8, and interrupts are triggered by the same accesses as in 0.8.2. `vm-superio`'s
+//! i8042 and RTC have no counterpart.
+//!
+//! vm-superio 0.8.1 and earlier trigger nothing if the guest enables an interrupt whose cause is
+//! pending. Input that comes while Linux's console masks the interrupts then waits for the next
+//! input.
+//!
+//! [`Serial::offer`] has no counterpart there. It returns the accesses that need no exit.
 //!
 //! The guest can observe these differences:
 //!
@@ -55,7 +61,7 @@ use nostall_io::{Clock, Nanos};
 use nostall_uart::registers::{FCR, IER, IIR, MCR, RBR, SCR, THR, fcr, ier, iir, lsr, mcr, msr};
 
 use super::model::Latches;
-use super::{Chip, Line, Uart};
+use super::{Chip, Line, Offer, Uart};
 pub use super::{Error, Trigger};
 
 /// The items that vm-superio has in its module `serial`.
@@ -283,6 +289,12 @@ impl<T: Trigger, EV: SerialEvents, W: Write> Serial<T, EV, W> {
         let count = self.uart.receive_all(input);
         self.trigger(iir::RECEIVED_DATA)?;
         Ok(count)
+    }
+
+    /// Returns the accesses that a VMM may handle without an exit, until the guest's next write to
+    /// another register than the transmitter's. Input changes only the line status.
+    pub fn offer(&mut self) -> Offer {
+        self.uart.offer()
     }
 
     /// Triggers if one of these interrupts is pending, and was not triggered since the guest last

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 
-use nostall_devices::uart::vm_superio as ours;
+use nostall_devices::uart::{LineStatus, Transmit, vm_superio as ours};
 use nostall_uart::registers::{FCR, IER, IIR, LCR, LSR, MCR, RBR, THR, iir, lcr, lsr, mcr};
 use proptest::prelude::*;
 use vm_superio as theirs;
@@ -108,6 +108,46 @@ proptest! {
             prop_assert_eq!(our.fifo_capacity(), their.fifo_capacity());
             prop_assert_eq!(our.writer(), their.writer());
             prop_assert_eq!(our.state().in_buffer, their.state().in_buffer);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_guest_sees_no_difference_if_the_vmm_takes_every_offer(steps in proptest::collection::vec(any_step(), 0..200)) {
+        let mut trapped = ours::Serial::new(Count::default(), Vec::new());
+        let mut offered = ours::Serial::new(Count::default(), Vec::new());
+        let mut collected = Vec::new();
+        for step in steps {
+            if let Step::Write(register, value) = step {
+                trapped.write(register, value).unwrap();
+                if usize::from(register) == THR && offered.offer().transmit == Transmit::Collect {
+                    collected.push(value);
+                    continue;
+                }
+            }
+            let offer = offered.offer().line_status;
+            for byte in collected.drain(..) {
+                offered.write(THR as u8, byte).unwrap();
+            }
+            match &step {
+                Step::Write(register, value) => offered.write(*register, *value).unwrap(),
+                Step::Read(register) => {
+                    let value = trapped.read(*register);
+                    prop_assert_eq!(offered.read(*register), value, "{:?}", step);
+                    if let (LSR, LineStatus::Memory(status)) = (usize::from(*register), offer) {
+                        prop_assert_eq!(status, value);
+                    }
+                }
+                Step::Input(bytes) => {
+                    let taken = trapped.enqueue_raw_bytes(bytes).map_err(|error| error.to_string());
+                    let offered = offered.enqueue_raw_bytes(bytes).map_err(|error| error.to_string());
+                    prop_assert_eq!(offered, taken);
+                }
+            }
+            prop_assert_eq!(offered.interrupt_evt().0.take(), trapped.interrupt_evt().0.take());
+            prop_assert_eq!(offered.writer(), trapped.writer());
+            prop_assert_eq!(offered.state(), trapped.state());
         }
     }
 }

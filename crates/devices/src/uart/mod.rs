@@ -11,7 +11,7 @@
 //! | save and restore, an untrusted state included (`State`) | a version number in the state: it is the crate's |
 //! | report the time of the next change without an access (`next_event`) | |
 //! | read the clock only where a byte to send or a receive timeout depends on it, at most once an access | |
-//! | name the accesses that need no exit: transmit writes to collect, a line status to keep in memory (`Offer`) | such accesses on a line with a rate: only with `Line::AtOnce` |
+//! | name the accesses that need no exit: transmit writes to collect (`Collection`: when), a line status to keep in memory (`Offer`) | such accesses on a line with a rate: only with `Line::AtOnce` |
 //! | an interrupt trigger, such as an `EventFd` (`Serial`); `vm-superio`'s interface (`vm_superio`) | `vm-superio`'s i8042 and RTC |
 //! | registers in memory at any distance (`Stride`), which read alike trapped and mapped | |
 //! | faults: stuck line status, all ones, no CTS, short FIFO, power loss, slow reads (`Fault`) | |
@@ -22,6 +22,8 @@
 
 #[cfg(feature = "std")]
 mod chip;
+#[cfg(feature = "std")]
+mod collection;
 mod controller;
 #[cfg(feature = "std")]
 mod extended;
@@ -55,6 +57,8 @@ pub mod vm_superio;
 
 #[cfg(feature = "std")]
 pub use chip::Chip;
+#[cfg(feature = "std")]
+pub use collection::{Collecting, Collection};
 pub use controller::{Buffer, Controller};
 #[cfg(feature = "std")]
 pub use model::Uart;

@@ -108,7 +108,42 @@ impl Below {
     }
 }
 
+/// Registers of a [`Mirror`](super::Mirror) that trap: the VMM's own model answers.
+#[derive(Debug)]
+struct Elsewhere;
+
+impl Volatile for Elsewhere {
+    fn read(&mut self, _: u16, _: &mut [u8]) {}
+    fn write(&mut self, _: u16, _: &[u8]) {}
+}
+
+/// No capability is there: the place of a mirrored function's PCI Express capability. With one, the
+/// space has all 4 KiB.
+const MIRRORED: Option<usize> = Some(0);
+
 impl Function {
+    /// Creates a function that shows a VMM's registers and then zeros, or traps. It is an endpoint,
+    /// whatever its registers say.
+    pub(super) fn mirror(registers: &[u8], traps: bool) -> Self {
+        let mut bytes = Box::new([0; SIZE]);
+        for (to, from) in bytes.iter_mut().zip(registers) {
+            *to = *from;
+        }
+        let trapping = traps.then(|| (0..SIZE, Box::new(Elsewhere) as Box<dyn Volatile>));
+        Self {
+            after_reset: bytes.clone(),
+            bytes,
+            writable: Box::new([0; SIZE]),
+            clears: Box::new([0; SIZE]),
+            header: Header::Endpoint,
+            port: None,
+            express: MIRRORED,
+            ari: None,
+            bars: Vec::new(),
+            volatile: trapping.into_iter().collect(),
+        }
+    }
+
     /// Handles a guest's read; `data` is aligned and lies inside the space.
     pub(super) fn read(&mut self, register: usize, data: &mut [u8]) {
         data.copy_from_slice(&self.bytes[register..register + data.len()]);
@@ -296,8 +331,11 @@ impl Function {
     }
 
     /// Stores whether the device has several functions, and the number of the next one. Resets do
-    /// not change this.
+    /// not change this. A mirrored function has the VMM's bits.
     pub(super) fn set_siblings(&mut self, multi_function: bool, next: u8) {
+        if self.express == MIRRORED {
+            return;
+        }
         let bit = header_type::MULTI_FUNCTION;
         for image in [&mut self.bytes, &mut self.after_reset] {
             image[HEADER_TYPE] &= !bit;

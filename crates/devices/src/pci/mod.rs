@@ -54,6 +54,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A VMM that models its functions itself keeps its model: a [`Mirror`] is the shadow of a bus of
+//! them.
+//!
 //! [`Topology`] is a ready-made machine with one device of each kind. With [`VirtualBus`], a
 //! driver in this process reaches a bridge, and accesses that would be exits are counted.
 //!
@@ -128,6 +131,7 @@ mod express;
 mod function;
 mod host_bridge;
 mod memory;
+mod mirror;
 mod ports;
 mod registers;
 mod saving;
@@ -144,6 +148,7 @@ pub use express::PortType;
 pub use function::{BarPlace, BuildError, Decoding, Function, Volatile};
 pub use host_bridge::{HostBridge, Written};
 pub use memory::{ShadowCounts, ShadowError, ShadowMemory};
+pub use mirror::{Mirror, Page, Window};
 pub use saving::State;
 pub use shadow::{Change, Contents, MAX_RUNS, Run, Shadow};
 pub use topology::{Topology, TopologyFailure};

@@ -1,8 +1,8 @@
 //! The changes of mappings that a VMM gets, and the exits that they save.
 
 use nostall_devices::pci::{
-    Address, Change, Class, Contents, Function, HostBridge, MAX_RUNS, PortType, Run, Shadow,
-    ShadowMemory, Topology, VirtualBus, Volatile,
+    Address, Change, Class, Contents, Function, HostBridge, MAX_RUNS, Mirror, Page, PortType, Run,
+    Shadow, ShadowMemory, Topology, VirtualBus, Volatile, Window,
 };
 use nostall_io::{Counting, Registers};
 
@@ -183,6 +183,86 @@ fn changes_that_no_vmm_could_apply_are_refused_by_the_memory() {
 }
 
 /// Reads vendor and device of every function on eight buses.
+/// Guest memory of a mirror. Unmapped bytes trap.
+struct Guest {
+    bytes: Vec<u8>,
+    slots: [Option<Run>; MAX_RUNS],
+    changes: u32,
+}
+
+impl Window for Guest {
+    type E = &'static str;
+
+    fn map(&mut self, slot: usize, run: Run, mapped: bool) -> Result<(), Self::E> {
+        let was = self.slots[slot].replace(run).filter(|_| !mapped);
+        self.slots[slot] = mapped.then_some(run);
+        self.changes += 1;
+        (was == (!mapped).then_some(run))
+            .then_some(())
+            .ok_or("another run")
+    }
+
+    fn store(&mut self, offset: usize, word: u32) {
+        self.bytes[offset..offset + 4].copy_from_slice(&word.to_ne_bytes());
+    }
+}
+
+impl Guest {
+    fn page(&self, device: usize) -> Option<&[u8]> {
+        let start = device << 15;
+        let mapped = |run: &&Run| (run.offset..run.offset + run.length).contains(&(start as u64));
+        let run = self.slots.iter().flatten().find(mapped);
+        run.map(|_| &self.bytes[start..start + 4096])
+    }
+}
+
+#[test]
+fn a_mirror_shows_a_vmms_own_registers() {
+    let mut mirror = Mirror::new(Guest {
+        bytes: vec![0x5a; Mirror::<Guest>::SIZE],
+        slots: [None; MAX_RUNS],
+        changes: 0,
+    });
+    let mut registers: [u8; 4096] = std::array::from_fn(|at| at as u8);
+    registers[0xe] = 0x80; // it has several functions, says the VMM
+    let mut show = |device, page: Page<'_>| {
+        let address = Address::new(0, device, 0).unwrap();
+        mirror.show(address, page).unwrap();
+        let guest = mirror.window();
+        (
+            guest.page(3).map(<[u8]>::to_vec),
+            guest.page(4).map(<[u8]>::to_vec),
+            guest.changes,
+        )
+    };
+    let (all, ones) = (Some(registers.to_vec()), Some(vec![0xff; 4096]));
+    assert_eq!(
+        show(3, Page::Registers(&registers)),
+        (all.clone(), ones.clone(), 1)
+    );
+    let short = [0x12, 0x34];
+    let mut padded = vec![0; 4096];
+    padded[..2].copy_from_slice(&short);
+    let padded = Some(padded);
+    assert_eq!(
+        show(4, Page::Registers(&short)),
+        (all.clone(), padded.clone(), 1)
+    );
+    registers[0xffc] ^= 1;
+    let changed = Some(registers.to_vec());
+    assert_eq!(
+        show(3, Page::Registers(&registers)),
+        (changed.clone(), padded.clone(), 1)
+    );
+    // The page traps: one run is replaced with two.
+    assert_eq!(show(3, Page::Traps), (None, padded.clone(), 4));
+    assert_eq!(show(3, Page::Traps), (None, padded.clone(), 4));
+    assert_eq!(show(3, Page::Absent), (ones.clone(), padded.clone(), 7));
+    assert_eq!(show(3, Page::Absent), (ones.clone(), padded.clone(), 7));
+    assert_eq!(show(3, Page::Registers(&registers)), (changed, padded, 7));
+    assert_eq!(show(4, Page::Absent).1, ones);
+}
+
 fn scan(read: impl Fn(u16) -> u32) -> usize {
     (0..0x800).filter(|&address| read(address) != !0).count()
 }

@@ -28,9 +28,9 @@ mod adopted {
     use core::panic::PanicInfo;
 
     use nostall_console::{
-        Clock, FlushLimits, Kernel, LineSettings, Nanos, OpenError, Ports, Ring, SinkOptions,
+        Clock, Kernel, LineSettings, Nanos, OpenError, Ports, Ring, SinkOptions,
     };
-    use nostall_console::{Slot, SystemConsole, Tsc, flush, write_time_cpu_level};
+    use nostall_console::{Slot, SystemConsole, Tsc, write_time_cpu_level};
 
     use crate::kernel::{
         arm_timer_of_this_cpu, cpu_number, next_timer, power_off, reschedule, timers_exist,
@@ -100,8 +100,7 @@ mod adopted {
     }
 
     pub fn read(buf: &mut [u8]) -> usize {
-        let read = |to: &mut u8| SERIAL.receive().map(|byte| *to = byte);
-        buf.iter_mut().map_while(read).count()
+        SERIAL.read(buf)
     }
     // ANCHOR_END: port
 
@@ -128,7 +127,6 @@ mod adopted {
 
     pub fn shutdown() -> ! {
         SERIAL.settle(Nanos::from_secs(60)); // 256 KiB take 23 s at 115,200 baud
-        flush(&[SERIAL.drain()], Cpu.cpu(), &Cpu, FlushLimits::DEFAULT); // after a panic
         power_off()
     }
     // ANCHOR_END: panic

@@ -1,6 +1,7 @@
 //! Log ring, drain, serial port, panic path and receive side in one `static`.
 
 mod per_cpu;
+mod print;
 
 use core::fmt;
 
@@ -16,6 +17,7 @@ use crate::{
 };
 
 use per_cpu::{Mark, Marked, PerCpu};
+use print::Output;
 
 /// Largest number of rounds of a slice. The second one sends a record that an NMI left to the
 /// first.
@@ -101,7 +103,7 @@ const DEEPEST_PANIC: usize = 4;
 ///
 /// | context | calls |
 /// | --- | --- |
-/// | any task or interrupt handler | [`log`](Self::log), [`emergency`](Self::emergency), [`write`](Self::write), [`receive`](Self::receive) |
+/// | any task or interrupt handler | [`log`](Self::log), [`emergency`](Self::emergency), [`write`](Self::write), [`print`](Self::print), [`receive`](Self::receive) |
 /// | main loop, or the end of a tick's handler | [`poll`](Self::poll), without [`Kernel::set_timer`] |
 /// | handler of the timer that [`Kernel::set_timer`] sets | [`on_timer`](Self::on_timer) at its top |
 /// | the port's handler | [`on_interrupt`](Self::on_interrupt) |
@@ -326,6 +328,22 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     /// overwrites it. Taken bytes are in the ring, and not yet on the line. A log that outruns the
     /// line overwrites them, and counts them as lost records.
     pub fn write(&self, text: &[u8]) -> usize {
+        let taken = self.put_output(text);
+        self.send(Priority::Normal);
+        taken
+    }
+
+    /// [Writes](Self::write) formatted text, for a kernel's `print!`. Returns whether the ring took
+    /// all of it. Otherwise the rest is dropped, without a count.
+    pub fn print(&self, text: fmt::Arguments<'_>) -> bool {
+        let mut output = Output::new(self);
+        let is_taken = fmt::write(&mut output, text).and_then(|()| output.flush());
+        self.send(Priority::Normal);
+        is_taken.is_ok()
+    }
+
+    /// Stores a program's output.
+    fn put_output(&self, text: &[u8]) -> usize {
         let meta = self.meta(Level::Info, Priority::Normal, "");
         let ring = self.ring();
         let room = self.drain.room();
@@ -337,7 +355,6 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
                 more => taken += more,
             }
         }
-        self.send(Priority::Normal);
         taken
     }
 
@@ -357,9 +374,16 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
 
     /// Waits until all records logged before the call are sent and their last bit is on the line,
     /// up to `bound`. Returns whether that is so. Does not wait for records added meanwhile. For
-    /// early boot and for an orderly shutdown. Sends nothing after a panic; [`flush`] does. While
-    /// the clock stands still, `bound` limits the number of polls.
+    /// early boot and for an orderly shutdown. After a panic of this CPU, sends the text that was
+    /// written since. While the clock stands still, `bound` limits the number of polls.
     pub fn settle(&self, bound: Nanos) -> bool {
+        let cpu = self.cpu();
+        if self.panics.load(Ordering::Relaxed) == cpu + 1 {
+            let limits = self.limits.total(bound);
+            // A clock that logs at each read must not prolong the flush.
+            let _inside = self.per_cpu.mark(cpu, Mark::Inside);
+            return flush(&[&self.drain], cpu as u16, &self.kernel, limits).complete == 1;
+        }
         self.settle_until(&mut self.timeout(bound))
     }
 
@@ -453,6 +477,12 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     /// Returns the oldest received byte, if any. Up to 256 bytes are kept.
     pub fn receive(&self) -> Option<u8> {
         self.drain.sink().input.take()
+    }
+
+    /// Takes received bytes, and returns their number.
+    pub fn read(&self, buf: &mut [u8]) -> usize {
+        let take = |to: &mut u8| self.receive().map(|byte| *to = byte);
+        buf.iter_mut().map_while(take).count()
     }
 
     /// Returns whether [`receive`](Self::receive) has a byte, for example for `poll`.

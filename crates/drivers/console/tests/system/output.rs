@@ -55,6 +55,29 @@ fn output_leaves_a_quarter_of_the_ring_to_the_log_and_comes_back_with_the_rest()
 }
 
 #[test]
+fn printed_pieces_share_records_and_a_full_ring_reports_the_rest() {
+    let (machine, console) = open(PC);
+    let newest = console.ring().newest();
+    let (name, long) = ("x".repeat(60), "y".repeat(100));
+    assert!(console.print(format_args!("{}{}: {name} {long}\n", 1, 2)));
+    assert_eq!(console.ring().newest(), newest + 2);
+    machine.run_timers(1_000, || drop(console.on_timer()));
+    assert_eq!(machine.arrived(), format!("12: {name} {long}\n"));
+    assert!(!console.print(format_args!("{}{name}", "z".repeat(20_000))));
+}
+
+#[test]
+fn text_before_a_display_that_panics_is_printed() {
+    let (machine, console) = open(PC);
+    let panics = fmt::from_fn(|_| panic!("on purpose"));
+    let print = || console.print(format_args!("begun{panics}"));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(print)).is_err());
+    console.print(format_args!(", and the next\n"));
+    machine.run_timers(1_000, || drop(console.on_timer()));
+    assert_eq!(machine.arrived(), "begun, and the next\n");
+}
+
+#[test]
 fn a_synchronous_write_returns_after_the_last_bit_or_at_its_time_limit() {
     let (machine, console) = open(PC);
     machine.has_timers.set(false);

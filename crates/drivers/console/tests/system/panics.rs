@@ -236,6 +236,19 @@ fn a_panic_waits_for_a_port_that_does_not_answer_until_its_time_limit() {
 }
 
 #[test]
+fn text_written_after_a_panic_is_sent_by_settle_on_the_cpu_that_panicked() {
+    let (machine, console) = open(PC);
+    console.panic(format_args!("the end"));
+    console.write(b"stack\n");
+    assert_eq!(lines_with(&machine.arrived(), "stack"), 0);
+    assert!(console.settle(Nanos::from_secs(1)));
+    assert_eq!(lines_with(&machine.arrived(), "stack"), 1);
+    machine.cpu.set(1);
+    console.write(b"other\n");
+    assert!(!console.settle(Nanos::from_millis(1)));
+}
+
+#[test]
 fn a_panic_of_another_cpu_leaves_the_port_to_the_first_one() {
     let (machine, console) = open(PC);
     info(console, "a line");

@@ -112,6 +112,7 @@ mod byte_set;
 mod capability;
 mod config_ports;
 pub mod device_tree;
+mod dwords;
 mod ecam;
 mod environment;
 mod function;
@@ -136,6 +137,7 @@ pub use capability::{
     PortType, WrongPort,
 };
 pub use config_ports::{ConfigPorts, PORT, PORTS};
+pub use dwords::Dwords;
 pub use ecam::{ECAM_BUS_SIZE, Ecam};
 pub use environment::{Environment, Signature};
 pub use function::{Buses, Class, Function, Header, Interrupt, Subsystem, Unread};

@@ -1,6 +1,6 @@
 //! Services that a kernel supplies.
 
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Processor};
 
 /// Kernel's services for its console: a clock, CPU numbers and the interrupt mask. All else has a
 /// default, for one CPU without a timer.
@@ -66,4 +66,18 @@ pub trait Kernel: Clock {
     /// of [`open`](crate::SystemConsole::open) or [`with_port`](crate::SystemConsole::with_port)
     /// just then mixes its bytes with the text.
     fn stop_other_cpus(&self) {}
+}
+
+/// A [`Kernel`] as a [`Processor`], for example for `nostall_trace::Recorder`.
+#[derive(Clone, Copy, Debug)]
+pub struct AsProcessor<K>(pub K);
+
+impl<K: Kernel> Processor for AsProcessor<K> {
+    fn id(&self) -> usize {
+        self.0.cpu().into()
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        self.0.without_interrupts(critical)
+    }
 }

@@ -235,7 +235,7 @@ pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use flush::{FlushLimits, FlushReport, flush};
 #[cfg(feature = "uart")]
-pub use kernel::Kernel;
+pub use kernel::{AsProcessor, Kernel};
 #[cfg(feature = "tracing")]
 pub use layer::RingLayer;
 #[cfg(any(feature = "log", feature = "tracing"))]

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use nostall_console::{Level, Meta, Priority, Ring, Slot, SystemConsole};
-use nostall_io::{Clock, Nanos};
+use nostall_console::{AsProcessor, Level, Meta, Priority, Ring, Slot, SystemConsole};
+use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::LineSettings;
 
 use crate::machine::{Console, Services, Wire, info, machine_with, open};
@@ -52,6 +52,15 @@ fn output_leaves_a_quarter_of_the_ring_to_the_log_and_comes_back_with_the_rest()
         .filter(|line| !line.contains("] line "))
         .collect();
     assert_eq!(letters.as_bytes(), text);
+}
+
+#[test]
+fn a_kernel_is_a_processor_for_other_drivers() {
+    let (machine, _) = open(PC);
+    machine.cpu.set(3);
+    let processor = AsProcessor(Services(machine));
+    let (id, sum) = (processor.id(), processor.without_interrupts(|| 1 + 1));
+    assert_eq!((id, sum), (3, 2));
 }
 
 #[test]

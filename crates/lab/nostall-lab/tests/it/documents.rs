@@ -103,6 +103,7 @@ fn documents() -> Vec<Document> {
         "crates/records/fleet/TABLES.md",
         "crates/records/postmortem/JSON.md",
         "kernel/README.md",
+        "adoption/asterinas/README.md",
         "adoption/hermit/README.md",
         "examples/fleet/README.md",
         "examples/kernel/README.md",

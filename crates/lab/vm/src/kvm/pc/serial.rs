@@ -7,7 +7,9 @@ use std::time::Instant;
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
 use nostall_devices::Credit;
-use nostall_devices::uart::{BESIDE, Line, LineStatus, Output, Transmit, Uart as Model};
+use nostall_devices::uart::{
+    BESIDE, Collecting, Collection, Line, LineStatus, Output, Uart as Model,
+};
 use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
 use nostall_work::UartWindow;
@@ -37,18 +39,6 @@ const BETWEEN: usize = usize::MAX;
 /// Memory slot of the line status register's page.
 const SLOT: u32 = 1;
 
-/// Price of starting and stopping collection once, in transmit writes.
-///
-/// Each change makes the host's kernel wait for the readers of its device list (Linux:
-/// `synchronize_srcu` in `kvm_io_bus_unregister_dev`). The wait takes as long as hundreds of exits:
-/// milliseconds on some hosts. A terminal toggles the transmit interrupt for every write to it, and
-/// must not wait each time.
-const PRICE: u32 = 1_000;
-
-/// Maximum and initial credit. A driver that opens its port tests loopback and interrupts before
-/// its first write.
-const MOST_CREDIT: u32 = 4 * PRICE;
-
 /// Price of mapping and unmapping the line status register's page once, in exits of the port.
 const MAP_PRICE: u32 = 100;
 
@@ -72,10 +62,7 @@ impl UartMode {
 pub struct KvmSerial {
     way: UartMode,
     model: Model<HostClock, Output>,
-    /// Whether transmit writes are being collected.
-    collecting: bool,
-    /// Credit from transmit writes.
-    credit: Credit,
+    collection: Collection,
     /// Page of the line status register, and whether the guest has it mapped.
     page: SharedMemory,
     mapped: bool,
@@ -92,8 +79,7 @@ impl KvmSerial {
         Ok(Self {
             way,
             model: Model::new(HostClock::new(), Line::AtOnce, output),
-            collecting: false,
-            credit: Credit::full(MOST_CREDIT),
+            collection: Collection::default(),
             page: SharedMemory::filled(PAGE, BESIDE)?,
             mapped: false,
             map_credit: Credit::full(MOST_MAP_CREDIT),
@@ -153,7 +139,6 @@ impl KvmSerial {
     pub fn write(&mut self, register: usize, data: &[u8]) {
         for (i, &byte) in data.iter().enumerate() {
             if let Some(at) = self.at(register, i) {
-                self.credit.earn(u32::from(at == THR));
                 self.model.write(at, byte);
             }
         }
@@ -172,7 +157,8 @@ impl KvmSerial {
         let offer = self.model.offer();
         self.map_credit.earn(1);
         if self.way != UartMode::Ports {
-            self.collect(offer.transmit == Transmit::Collect, vm)?;
+            let change = self.collection.follow(offer.transmit);
+            change.map_or(Ok(()), |change| self.collect(change, vm))?;
         }
         if self.way == UartMode::MmioReadonly {
             match offer.line_status {
@@ -188,22 +174,16 @@ impl KvmSerial {
         self.settle_interrupt(vm)
     }
 
-    fn collect(&mut self, collect: bool, vm: &VmFd) -> Result<(), Error> {
-        if collect == self.collecting || collect && !self.credit.spend(PRICE) {
-            return Ok(());
-        }
+    fn collect(&self, change: Collecting, vm: &VmFd) -> Result<(), Error> {
         let thr = match self.way {
             UartMode::MmioReadonly => IoEventAddress::Mmio(BASE + THR as u64 * STRIDE),
             _ => IoEventAddress::Pio(u64::from(COM1) + THR as u64),
         };
-        if collect {
-            vm.register_coalesced_mmio(thr, 1)
-        } else {
-            vm.unregister_coalesced_mmio(thr, 1)
+        match change {
+            Collecting::Starts => vm.register_coalesced_mmio(thr, 1),
+            Collecting::Stops => vm.unregister_coalesced_mmio(thr, 1),
         }
-        .map_err(failed("collect writes"))?;
-        self.collecting = collect;
-        Ok(())
+        .map_err(failed("collect writes"))
     }
 
     fn map(&mut self, map: bool, vm: &VmFd) -> Result<(), Error> {

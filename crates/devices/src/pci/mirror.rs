@@ -63,7 +63,7 @@ pub struct Mirror<W> {
 pub enum Page<'a> {
     /// All ones: there is no function.
     Absent,
-    /// The function's first registers. At first, the rest reads 0; later it stays as it is.
+    /// The function's first registers. After another page the rest reads 0; else it stays as it is.
     Registers(&'a [u8]),
     /// Each read exits: it may have an effect, or its value changes by itself.
     Traps,
@@ -105,35 +105,41 @@ impl<W: Window> Mirror<W> {
 
     /// Shows `page` at `address`, whose bus number is ignored. Call it before the guest goes on,
     /// after each access that exited, reads included, and after each change by a device. It credits
-    /// the guest with one exit: see [`Shadow::follow`].
+    /// the guest with one exit: see [`Shadow::follow`]. Only the first call is free of charge. So a
+    /// bus whose functions are shown one by one may exit for some hundred accesses.
     ///
     /// # Errors
     ///
-    /// An error of the window. A run that could not be mapped is tried again at a later change.
+    /// The first error of the window. Each call tries again what failed before.
     pub fn show(&mut self, address: Address, page: Page<'_>) -> Result<(), W::E> {
         self.place(address, page);
-        let mut done = Ok(());
         for change in self.shadow.follow(&self.bridge) {
-            let result = match change {
-                Change::Unmap(run) => self.remap(Some(run), None),
+            match change {
+                Change::Unmap(_) => {}
                 Change::Map(run, _) => {
                     let mut contents = vec![0; run.length as usize];
                     self.shadow.copy(run.offset, &mut contents);
                     self.store(run.offset, &contents);
-                    self.remap(None, Some(run))
                 }
-                Change::Update { offset, bytes } => {
-                    self.store(offset, &bytes);
-                    Ok(())
-                }
-                Change::Clear(run) => {
-                    self.store(run.offset, &vec![0xff; run.length as usize]);
-                    Ok(())
-                }
-            };
-            done = done.and(result);
+                Change::Update { offset, bytes } => self.store(offset, &bytes),
+                Change::Clear(run) => self.store(run.offset, &vec![0xff; run.length as usize]),
+            }
         }
-        done
+        let runs: Vec<_> = self.shadow.runs().collect();
+        for slot in 0..MAX_RUNS {
+            if let Some(run) = self.slots[slot].filter(|run| !runs.contains(run)) {
+                self.set(slot, run, false)?;
+            }
+        }
+        for run in runs {
+            let is_new = !self.slots.contains(&Some(run));
+            // Without a free slot the run is not mapped, and its reads exit.
+            let free = self.slots.iter().position(Option::is_none);
+            if let Some(slot) = free.filter(|_| is_new) {
+                self.set(slot, run, true)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the window.
@@ -170,14 +176,9 @@ impl<W: Window> Mirror<W> {
         }
     }
 
-    /// Replaces the run in a slot. Without a free slot the run is not mapped, and its reads exit.
-    fn remap(&mut self, from: Option<Run>, to: Option<Run>) -> Result<(), W::E> {
-        let slot = self.slots.iter().position(|slot| *slot == from);
-        let (Some(slot), Some(run)) = (slot, to.or(from)) else {
-            return Ok(());
-        };
-        self.window.map(slot, run, to.is_some())?;
-        self.slots[slot] = to;
+    fn set(&mut self, slot: usize, run: Run, mapped: bool) -> Result<(), W::E> {
+        self.window.map(slot, run, mapped)?;
+        self.slots[slot] = mapped.then_some(run);
         Ok(())
     }
 

@@ -291,8 +291,8 @@ impl<T: Trigger, EV: SerialEvents, W: Write> Serial<T, EV, W> {
         Ok(count)
     }
 
-    /// Returns the accesses that a VMM may handle without an exit, until the guest's next write to
-    /// another register than the transmitter's. Input changes only the line status.
+    /// Returns the accesses that a VMM may handle without an exit. Ask again after every access that
+    /// the port handled, and after input.
     pub fn offer(&mut self) -> Offer {
         self.uart.offer()
     }

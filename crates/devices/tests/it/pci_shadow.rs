@@ -1,5 +1,7 @@
 //! The changes of mappings that a VMM gets, and the exits that they save.
 
+use std::cell::Cell;
+
 use nostall_devices::pci::{
     Address, Change, Class, Contents, Function, HostBridge, MAX_RUNS, Mirror, Page, PortType, Run,
     Shadow, ShadowMemory, Topology, VirtualBus, Volatile, Window,
@@ -182,18 +184,22 @@ fn changes_that_no_vmm_could_apply_are_refused_by_the_memory() {
     );
 }
 
-/// Reads vendor and device of every function on eight buses.
 /// Guest memory of a mirror. Unmapped bytes trap.
 struct Guest {
     bytes: Vec<u8>,
     slots: [Option<Run>; MAX_RUNS],
     changes: u32,
+    /// Number of calls that fail.
+    faults: Cell<u32>,
 }
 
 impl Window for Guest {
     type E = &'static str;
 
     fn map(&mut self, slot: usize, run: Run, mapped: bool) -> Result<(), Self::E> {
+        if self.faults.take() > 0 {
+            return Err("a fault");
+        }
         let was = self.slots[slot].replace(run).filter(|_| !mapped);
         self.slots[slot] = mapped.then_some(run);
         self.changes += 1;
@@ -222,6 +228,7 @@ fn a_mirror_shows_a_vmms_own_registers() {
         bytes: vec![0x5a; Mirror::<Guest>::SIZE],
         slots: [None; MAX_RUNS],
         changes: 0,
+        faults: Cell::new(0),
     });
     let mut registers: [u8; 4096] = std::array::from_fn(|at| at as u8);
     registers[0xe] = 0x80; // it has several functions, says the VMM
@@ -263,6 +270,35 @@ fn a_mirror_shows_a_vmms_own_registers() {
     assert_eq!(show(4, Page::Absent).1, ones);
 }
 
+#[test]
+fn a_mirror_whose_mapping_failed_is_right_after_the_next_call() {
+    let mut mirror = Mirror::new(Guest {
+        bytes: vec![0x5a; Mirror::<Guest>::SIZE],
+        slots: [None; MAX_RUNS],
+        changes: 0,
+        faults: Cell::new(0),
+    });
+    let pages = [Page::Registers(&[1, 2, 3, 4]), Page::Traps, Page::Absent];
+    let mut failed = 0;
+    for page in pages.into_iter().cycle().take(60) {
+        let address = Address::new(0, 3, 0).unwrap();
+        mirror.window().faults.set(1);
+        failed += u32::from(mirror.show(address, page).is_err());
+        mirror.window().faults.set(0);
+        mirror.show(address, page).unwrap();
+        let seen = mirror.window().page(3).map(|bytes| bytes[..4].to_vec());
+        let wanted = match page {
+            Page::Registers(registers) => Some(registers.to_vec()),
+            Page::Absent => Some(vec![0xff; 4]),
+            Page::Traps => None,
+        };
+        // Without credit, the whole bus exits.
+        assert!(seen.is_none() || seen == wanted, "{page:?}: {seen:?}");
+    }
+    assert!(failed > 3, "{failed}");
+}
+
+/// Reads vendor and device of every function on eight buses.
 fn scan(read: impl Fn(u16) -> u32) -> usize {
     (0..0x800).filter(|&address| read(address) != !0).count()
 }

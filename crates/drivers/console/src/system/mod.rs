@@ -336,7 +336,7 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     /// [Writes](Self::write) formatted text, for a kernel's `print!`. Returns whether the ring took
     /// all of it. Otherwise the rest is dropped, without a count.
     pub fn print(&self, text: fmt::Arguments<'_>) -> bool {
-        let mut output = Output::new(self);
+        let mut output = Output::new(|text: &[u8]| self.put_output(text));
         let is_taken = fmt::write(&mut output, text).and_then(|()| output.flush());
         self.send(Priority::Normal);
         is_taken.is_ok()

@@ -3,33 +3,30 @@
 use core::fmt;
 
 use arrayvec::ArrayVec;
-use nostall_uart::UartHardware;
 
 use crate::layout::PAYLOAD;
-use crate::{Kernel, SystemConsole};
 
-/// Output that is being formatted.
-pub(super) struct Output<'c, U: UartHardware + 'static, K: Kernel + 'static> {
-    console: &'c SystemConsole<U, K>,
+/// Output that is being formatted. `put` stores text, and returns the number of bytes taken.
+pub(super) struct Output<F: FnMut(&[u8]) -> usize> {
+    put: F,
     text: ArrayVec<u8, PAYLOAD>,
 }
 
-impl<'c, U: UartHardware, K: Kernel> Output<'c, U, K> {
-    pub(super) fn new(console: &'c SystemConsole<U, K>) -> Self {
+impl<F: FnMut(&[u8]) -> usize> Output<F> {
+    pub(super) fn new(put: F) -> Self {
         let text = ArrayVec::new();
-        Self { console, text }
+        Self { put, text }
     }
 
     /// Stores the gathered text.
     pub(super) fn flush(&mut self) -> fmt::Result {
-        let taken = self.console.put_output(&self.text);
-        let is_whole = taken == self.text.len();
+        let is_whole = (self.put)(&self.text) == self.text.len();
         self.text.clear();
         if is_whole { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
-impl<U: UartHardware, K: Kernel> fmt::Write for Output<'_, U, K> {
+impl<F: FnMut(&[u8]) -> usize> fmt::Write for Output<F> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
@@ -46,7 +43,7 @@ impl<U: UartHardware, K: Kernel> fmt::Write for Output<'_, U, K> {
 }
 
 /// If a caller's `Display` unwinds, the text before it is stored.
-impl<U: UartHardware, K: Kernel> Drop for Output<'_, U, K> {
+impl<F: FnMut(&[u8]) -> usize> Drop for Output<F> {
     fn drop(&mut self) {
         let _ = self.flush();
     }

@@ -6,7 +6,9 @@ use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, Register,
 /// Access method made of a kernel's own functions, which read and write 32 bits of segment 0.
 ///
 /// A narrower read takes its part of the word. A narrower write is refused: a write of the rest
-/// could clear bits, for example those of the status register.
+/// could clear bits, for example those of the status register. So scans and capabilities work, and
+/// the size of a BAR whose decoding is off. BARs that are enabled, windows of bridges and ARI need
+/// 16-bit writes: [`Ecam`](crate::Ecam) and [`ConfigPorts`](crate::ConfigPorts) have them.
 ///
 /// The functions return `None` if they could not make the access.
 #[derive(Clone, Copy, Debug)]

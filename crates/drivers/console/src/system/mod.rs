@@ -334,12 +334,14 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     }
 
     /// [Writes](Self::write) formatted text, for a kernel's `print!`. Returns whether the ring took
-    /// all of it. Otherwise the rest is dropped, without a count.
+    /// all of it. Otherwise the rest is dropped, without a count. If formatting an argument aborts
+    /// by a panic, the last bytes before it may be missing.
     pub fn print(&self, text: fmt::Arguments<'_>) -> bool {
         let mut output = Output::new(|text: &[u8]| self.put_output(text));
-        let is_taken = fmt::write(&mut output, text).and_then(|()| output.flush());
+        let is_formatted = fmt::write(&mut output, text).is_ok();
+        let is_whole = output.flush();
         self.send(Priority::Normal);
-        is_taken.is_ok()
+        is_formatted && is_whole
     }
 
     /// Stores a program's output.
@@ -378,11 +380,12 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     /// written since. While the clock stands still, `bound` limits the number of polls.
     pub fn settle(&self, bound: Nanos) -> bool {
         let cpu = self.cpu();
-        if self.panics.load(Ordering::Relaxed) == cpu + 1 {
-            let limits = self.limits.total(bound);
-            // A clock that logs at each read must not prolong the flush.
+        if self.per_cpu.has(cpu, Mark::Panicked) {
+            // Inside of a panic that has not returned, the clock itself may panic.
+            let has_clock = self.per_cpu.panics(cpu) == 0;
             let _inside = self.per_cpu.mark(cpu, Mark::Inside);
-            return flush(&[&self.drain], cpu as u16, &self.kernel, limits).complete == 1;
+            let flushed = self.flush(cpu, has_clock, self.limits.total(bound));
+            return flushed.complete == 1;
         }
         self.settle_until(&mut self.timeout(bound))
     }
@@ -501,10 +504,11 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     pub fn panic(&self, text: fmt::Arguments<'_>) -> FlushReport {
         let cpu = self.cpu();
         self.panics.store(cpu + 1, Ordering::Relaxed);
-        let panics = self.per_cpu.begin_panic(cpu);
-        let text = match panics {
-            0..DEEPEST_PANIC => text,
-            _ => format_args!("more than four panics at once: a text is left out"),
+        self.per_cpu.note(cpu, Mark::Panicked);
+        let has_clock = self.per_cpu.begin_panic(cpu) < DEEPEST_PANIC;
+        let text = match has_clock {
+            true => text,
+            false => format_args!("more than four panics at once: a text is left out"),
         };
         self.put(Level::Emergency, Priority::Panic, "", text);
         // The first panic may not get here: its text or the clock may panic.
@@ -513,16 +517,20 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
         }
         // A clock that logs at each read must not prolong the flush.
         let _inside = self.per_cpu.mark(cpu, Mark::Inside);
-        let sink = self.drain.sink();
-        sink.with(Caller::Panic, Console::take_over);
-        let (drains, limits) = (&[&self.drain as &Drain<'_, _>], self.limits);
-        let flushed = match panics {
-            0..DEEPEST_PANIC => flush(drains, cpu as u16, &self.kernel, limits),
-            // The clock itself may panic.
-            _ => flush(drains, cpu as u16, &Stopped, limits),
-        };
+        self.drain.sink().with(Caller::Panic, Console::take_over);
+        let flushed = self.flush(cpu, has_clock, self.limits);
         self.per_cpu.end_panic(cpu);
         flushed
+    }
+
+    /// Sends everything, as a CPU that has panicked.
+    fn flush(&self, cpu: usize, has_clock: bool, limits: FlushLimits) -> FlushReport {
+        let drains = &[&self.drain as &Drain<'_, _>];
+        match has_clock {
+            true => flush(drains, cpu as u16, &self.kernel, limits),
+            // The clock itself may panic.
+            false => flush(drains, cpu as u16, &Stopped, limits),
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) enum Mark {
     /// The CPU handles a timer interrupt before the console's time, which the console may have
     /// caused.
     Early = 1 << 8,
+    /// The CPU has panicked. Never cleared.
+    Panicked = 1 << 9,
 }
 
 /// Lowest of the bits of the marks that count the CPU's panics that have not returned.
@@ -151,6 +153,11 @@ impl PerCpu {
     /// Begins a panic, and returns the number of panics of this CPU that it interrupts.
     pub(crate) fn begin_panic(&self, cpu: usize) -> usize {
         self.state(cpu).marks.fetch_add(PANIC, Ordering::AcqRel) / PANIC
+    }
+
+    /// Returns the number of panics of this CPU that have not returned.
+    pub(crate) fn panics(&self, cpu: usize) -> usize {
+        self.state(cpu).marks.load(Ordering::Acquire) / PANIC
     }
 
     pub(crate) fn end_panic(&self, cpu: usize) {

@@ -10,19 +10,26 @@ use crate::layout::PAYLOAD;
 pub(super) struct Output<F: FnMut(&[u8]) -> usize> {
     put: F,
     text: ArrayVec<u8, PAYLOAD>,
+    /// Whether all text was taken so far.
+    is_whole: bool,
 }
 
 impl<F: FnMut(&[u8]) -> usize> Output<F> {
     pub(super) fn new(put: F) -> Self {
-        let text = ArrayVec::new();
-        Self { put, text }
+        Self {
+            put,
+            text: ArrayVec::new(),
+            is_whole: true,
+        }
     }
 
-    /// Stores the gathered text.
-    pub(super) fn flush(&mut self) -> fmt::Result {
-        let is_whole = (self.put)(&self.text) == self.text.len();
-        self.text.clear();
-        if is_whole { Ok(()) } else { Err(fmt::Error) }
+    /// Stores the gathered text. Returns whether all text was taken so far.
+    pub(super) fn flush(&mut self) -> bool {
+        if !self.text.is_empty() {
+            self.is_whole &= (self.put)(&self.text) == self.text.len();
+            self.text.clear();
+        }
+        self.is_whole
     }
 }
 
@@ -34,8 +41,8 @@ impl<F: FnMut(&[u8]) -> usize> fmt::Write for Output<F> {
             // The piece is no longer than the room.
             let _ = self.text.try_extend_from_slice(now);
             rest = later;
-            if self.text.is_full() {
-                self.flush()?;
+            if self.text.is_full() && !self.flush() {
+                return Err(fmt::Error);
             }
         }
         Ok(())
@@ -45,6 +52,6 @@ impl<F: FnMut(&[u8]) -> usize> fmt::Write for Output<F> {
 /// If a caller's `Display` unwinds, the text before it is stored.
 impl<F: FnMut(&[u8]) -> usize> Drop for Output<F> {
     fn drop(&mut self) {
-        let _ = self.flush();
+        self.flush();
     }
 }

@@ -76,6 +76,21 @@ fn printed_pieces_share_records_and_a_full_ring_reports_the_rest() {
 }
 
 #[test]
+fn text_before_a_display_that_fails_is_printed_at_once() {
+    let (machine, console) = open(PC);
+    let fails = fmt::from_fn(|_| Err(fmt::Error));
+    assert!(!console.print(format_args!("x={fails}")));
+    machine.run_timers(1_000, || drop(console.on_timer()));
+    assert_eq!(machine.arrived(), "x=");
+    // A display that goes on after an error does not hide it.
+    let goes_on = fmt::from_fn(|f| {
+        let _ = f.write_str(&"z".repeat(20_000));
+        Ok(())
+    });
+    assert!(!console.print(format_args!("{goes_on}")));
+}
+
+#[test]
 fn text_before_a_display_that_panics_is_printed() {
     let (machine, console) = open(PC);
     let panics = fmt::from_fn(|_| panic!("on purpose"));

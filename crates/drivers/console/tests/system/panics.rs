@@ -201,6 +201,7 @@ fn panics_of_a_clock_that_panics_at_each_read_end_with_the_beginning_of_a_text()
             depth.set(depth.get() + 1);
             assert!(depth.get() < 20, "it never ends");
             console.panic(format_args!("of the clock"));
+            console.settle(Nanos::from_secs(1));
             depth.set(depth.get() - 1);
         }));
         console.panic(format_args!("the end"));
@@ -246,6 +247,11 @@ fn text_written_after_a_panic_is_sent_by_settle_on_the_cpu_that_panicked() {
     machine.cpu.set(1);
     console.write(b"other\n");
     assert!(!console.settle(Nanos::from_millis(1)));
+    console.panic(format_args!("of the second"));
+    machine.cpu.set(0);
+    console.write(b"stack of the first\n");
+    assert!(console.settle(Nanos::from_secs(1)));
+    assert_eq!(lines_with(&machine.arrived(), "stack of the first"), 1);
 }
 
 #[test]

@@ -762,8 +762,8 @@ fn no_region(
     format!(
         "{input}: no log of Linux 5.10 or later, no ramoops region{doubtful}, no log ring and no trace {place};\
          {instead} if you know where a region is, give its sizes: --offset, --record-size and so on \
-         (see --help). If Linux should be in it, report this line and `nostall --version`. Send no \
-         part of the dump: it has the machine's keys and passwords"
+         (see --help). If Linux should be in it, report this line and the answer to --version. Send no \
+         part of the dump: it may have the machine's keys and passwords"
     )
 }
 

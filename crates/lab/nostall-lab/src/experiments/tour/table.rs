@@ -15,7 +15,7 @@ use nostall_figures::table::{aligned, percent, time};
 const COLUMNS: usize = 80;
 
 const LEGEND: &str =
-    "Linux: with its fix; factor: before/nostall. Rows with ~ vary; others are exact.";
+    "limit: of hardware or work; factor: before/nostall. ~ varies, the rest is exact.";
 
 const INSTALL: &str =
     "`make setup` installs QEMU. KVM needs /dev/kvm, and the right to write to it.";

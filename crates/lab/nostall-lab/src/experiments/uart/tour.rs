@@ -22,9 +22,7 @@ pub const TOUR: TourRows = TourRows {
         )
         .limit(Limit::Derived(ACCESS * BYTES_PER_NS)),
         Row::new(
-            ("instructions/byte", Unit::Count, |of| {
-                of(metrics::REGISTER_INSTRUCTIONS_PER_BYTE)
-            }),
+            ("instructions/byte", Unit::Count, INSTRUCTIONS),
             Pick::of(IN_QEMU),
             BURST,
         )
@@ -33,9 +31,7 @@ pub const TOUR: TourRows = TourRows {
         Row {
             fix: None,
             ..Row::new(
-                ("the same, Arm PL011", Unit::Count, |of| {
-                    of(metrics::REGISTER_INSTRUCTIONS_PER_BYTE)
-                }),
+                ("the same, Arm PL011", Unit::Count, INSTRUCTIONS),
                 Pick::of(ON_ARM),
                 BURST,
             )
@@ -78,6 +74,7 @@ const ACCESS: f64 = Profile::FAST_16550A.access.0 as f64;
 /// Rate of the line: 115,200 baud, 10 bits a byte.
 const BYTES_PER_NS: f64 = 115_200.0 / 10.0 / 1e9;
 
+const INSTRUCTIONS: Value = |of| of(metrics::REGISTER_INSTRUCTIONS_PER_BYTE);
 const HELD: Value = |of| Some(of(metrics::STALLED_NS_PER_BYTE)? * of(metrics::BYTES)?);
 
 /// Time for which one write holds the CPU. Every byte has to be written once.

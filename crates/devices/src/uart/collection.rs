@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Transmit;
 use crate::Credit;
 
-/// Price of a start and the stop after it, in exits and bytes.
+/// Price of a start and the stop after it, in accesses.
 ///
 /// Each change makes the host's kernel wait for the readers of its device list (Linux:
 /// `synchronize_srcu` in `kvm_io_bus_unregister_dev`). The wait takes as long as hundreds of exits:

@@ -189,15 +189,15 @@ struct Guest {
     bytes: Vec<u8>,
     slots: [Option<Run>; MAX_RUNS],
     changes: u32,
-    /// Number of calls that fail.
-    faults: Cell<u32>,
+    /// Whether the next call fails.
+    fails: Cell<bool>,
 }
 
 impl Window for Guest {
     type E = &'static str;
 
     fn map(&mut self, slot: usize, run: Run, mapped: bool) -> Result<(), Self::E> {
-        if self.faults.take() > 0 {
+        if self.fails.take() {
             return Err("a fault");
         }
         let was = self.slots[slot].replace(run).filter(|_| !mapped);
@@ -222,14 +222,18 @@ impl Guest {
     }
 }
 
-#[test]
-fn a_mirror_shows_a_vmms_own_registers() {
-    let mut mirror = Mirror::new(Guest {
+fn mirror() -> Mirror<Guest> {
+    Mirror::new(Guest {
         bytes: vec![0x5a; Mirror::<Guest>::SIZE],
         slots: [None; MAX_RUNS],
         changes: 0,
-        faults: Cell::new(0),
-    });
+        fails: Cell::new(false),
+    })
+}
+
+#[test]
+fn a_mirror_shows_a_vmms_own_registers() {
+    let mut mirror = mirror();
     let mut registers: [u8; 4096] = std::array::from_fn(|at| at as u8);
     registers[0xe] = 0x80; // it has several functions, says the VMM
     let mut show = |device, page: Page<'_>| {
@@ -272,19 +276,14 @@ fn a_mirror_shows_a_vmms_own_registers() {
 
 #[test]
 fn a_mirror_whose_mapping_failed_is_right_after_the_next_call() {
-    let mut mirror = Mirror::new(Guest {
-        bytes: vec![0x5a; Mirror::<Guest>::SIZE],
-        slots: [None; MAX_RUNS],
-        changes: 0,
-        faults: Cell::new(0),
-    });
+    let mut mirror = mirror();
     let pages = [Page::Registers(&[1, 2, 3, 4]), Page::Traps, Page::Absent];
     let mut failed = 0;
     for page in pages.into_iter().cycle().take(60) {
         let address = Address::new(0, 3, 0).unwrap();
-        mirror.window().faults.set(1);
+        mirror.window().fails.set(true);
         failed += u32::from(mirror.show(address, page).is_err());
-        mirror.window().faults.set(0);
+        mirror.window().fails.set(false);
         mirror.show(address, page).unwrap();
         let seen = mirror.window().page(3).map(|bytes| bytes[..4].to_vec());
         let wanted = match page {

@@ -118,7 +118,7 @@ impl KvmBus {
         let bytes = write.bytes();
         if let Some(register) = self.serial.register(write.place) {
             self.serial.write(register, bytes);
-            self.serial.settle(&self.vm)?;
+            self.serial.settle_collected(&self.vm)?;
         } else if write.place == INDEX && bytes.len() == 4 {
             self.pci.write(At::Port(0), bytes);
         } else {

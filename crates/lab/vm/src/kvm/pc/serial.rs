@@ -8,7 +8,7 @@ use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
 use nostall_devices::Credit;
 use nostall_devices::uart::{
-    BESIDE, Collecting, Collection, Line, LineStatus, Output, Uart as Model,
+    BESIDE, Collecting, Collection, Line, LineStatus, Output, Transmit, Uart as Model,
 };
 use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
@@ -156,10 +156,7 @@ impl KvmSerial {
     pub fn settle(&mut self, vm: &VmFd) -> Result<(), Error> {
         let offer = self.model.offer();
         self.map_credit.earn(1);
-        if self.way != UartMode::Ports {
-            let change = self.collection.follow(offer.transmit);
-            change.map_or(Ok(()), |change| self.collect(change, vm))?;
-        }
+        self.collect(offer.transmit, vm)?;
         if self.way == UartMode::MmioReadonly {
             match offer.line_status {
                 LineStatus::Memory(value) => {
@@ -174,14 +171,22 @@ impl KvmSerial {
         self.settle_interrupt(vm)
     }
 
-    fn collect(&self, change: Collecting, vm: &VmFd) -> Result<(), Error> {
+    /// Follows the model's offer after a collected write, which was no exit.
+    pub fn settle_collected(&mut self, vm: &VmFd) -> Result<(), Error> {
+        let transmit = self.model.offer().transmit;
+        self.collect(transmit, vm)
+    }
+
+    fn collect(&mut self, transmit: Transmit, vm: &VmFd) -> Result<(), Error> {
         let thr = match self.way {
+            UartMode::Ports => return Ok(()),
+            UartMode::PortsCoalesced => IoEventAddress::Pio(u64::from(COM1) + THR as u64),
             UartMode::MmioReadonly => IoEventAddress::Mmio(BASE + THR as u64 * STRIDE),
-            _ => IoEventAddress::Pio(u64::from(COM1) + THR as u64),
         };
-        match change {
-            Collecting::Starts => vm.register_coalesced_mmio(thr, 1),
-            Collecting::Stops => vm.unregister_coalesced_mmio(thr, 1),
+        match self.collection.follow(transmit) {
+            None => Ok(()),
+            Some(Collecting::Starts) => vm.register_coalesced_mmio(thr, 1),
+            Some(Collecting::Stops) => vm.unregister_coalesced_mmio(thr, 1),
         }
         .map_err(failed("collect writes"))
     }

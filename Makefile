@@ -9,7 +9,7 @@ export CARGO_INCREMENTAL := 0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run report report-test readme-table expected test check msrv no_std full stress kills loom spi-features spi-examples spi-bare-metal fuzz \
-	install-check public-api static postmortem-static fleet-static \
+	install-check public-api static postmortem-static dist dist-check publish publish-check \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-trace
 
 # Without a message, a long build looks like a hang.
@@ -30,7 +30,7 @@ help:
 	@echo 'make minimal-kernel  lints the kernel to copy; make test boots it'
 	@echo 'make vmm-example   lints and runs the VMM to copy'
 	@echo 'make starts        the starts of the book, as a reader copies them; crate-examples: of crates'
-	@echo 'make full          checks too long for CI, most of those below, one after the other (hours)'
+	@echo 'make full          checks too long for CI, one after the other (hours); it can be interrupted'
 	@echo 'make report-test   pages of figures in headless Chromium, with screenshots'
 	@echo 'make linux-peer    builds the Linux kernels for --peers, 25 minutes on 2 CPUs (linux/README.md)'
 	@echo 'make msrv          the oldest supported Rust'
@@ -41,7 +41,7 @@ help:
 	@echo 'make static        both commands, each one file for any Linux of this processor, and its tests'
 	@echo 'make static-arm    the command for 64-bit Arm, and the tests of the decoders in QEMU'
 	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
-	@echo 'make fleet-static  the commands export and synth alone, for any Linux of this processor'
+	@echo 'make dist          the files that users without Rust install; dist-check tries them on a fresh Debian'
 	@echo 'make python-test   the Python package, in an environment of its own (python/README.md)'
 	@echo 'make fleet         2,000 made dumps: export, DuckDB and Spark, compared with the known answers'
 	@echo 'make fleet-duckdb  the same with 400 dumps, without Spark; the hooks of examples/fleet'
@@ -51,6 +51,7 @@ help:
 	@echo 'make semver        the public items against a release (BASELINE=REVISION)'
 	@echo 'make mutants       faults that no test notices, in MUTANTS="nostall-io" (MUTANTS_SHARD=0/20)'
 	@echo 'make package       packages every published crate, and builds each from its package'
+	@echo 'make publish       publishes the crates, for maintainers; publish-check is its dry run'
 
 setup:
 	@scripts/setup run
@@ -173,17 +174,22 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf aarch64-unknown-none
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
-# Checks that take too long for every run of CI. All run, and the last line names those that failed.
-# Lines with SKIPPED name the checks that this machine or checkout cannot make.
+# Checks that take too long for every run of CI. All run, and a table of all ends the output. A later
+# run of the same revision goes on: it leaves out those that passed. Lines with SKIPPED name the checks
+# that this machine or checkout cannot make.
 FULL := deny public-api-check msrv features semver minimal-versions loom miri-seeds barriers stress spi-features kills fuzz static static-arm \
-	no-kernel package report-test fleet linux-traces linux-flood mutants mutants-cores
+	no-kernel package dist-check report-test fleet linux-traces linux-flood mutants mutants-cores
 full:
-	@failed=; for check in $(FULL); do \
+	@mkdir -p target/full; revision=$$(git describe --always --dirty --abbrev=40 --exclude '*'); \
+	for check in $(FULL); do \
+		grep -qs "^$$revision .* no failure" target/full/$$check && continue; \
 		echo "== make $$check"; start=$$(date +%s); \
-		if $(MAKE) --no-print-directory $$check; then result='no failure'; else result=failed; failed="$$failed $$check"; fi; \
-		echo "== make $$check: $$result, $$(($$(date +%s) - start)) s"; \
+		if $(MAKE) --no-print-directory $$check; then result='no failure'; else result=failed; fi; \
+		echo "$$revision $$(($$(date +%s) - start)) s, $$result" | tee target/full/$$check; \
 	done; \
-	[ -z "$$failed" ] || { echo "full: failed:$$failed"; exit 1; }
+	echo "The checks of $$revision:"; \
+	for check in $(FULL); do echo "$$check: $$(cut -d' ' -f2- target/full/$$check)"; done; \
+	! grep -q ' failed$$' $(FULL:%=target/full/%)
 
 # Every pair of features of each crate. The guest kernels have their own check.
 .PHONY: features
@@ -518,11 +524,15 @@ postmortem-static:
 	@scripts/setup no_std $(STATIC)
 	cargo build --locked --release --package nostall-postmortem --target $(STATIC)
 
-# The commands for many dumps likewise.
-fleet-static:
-	@scripts/setup no_std $(STATIC)
-	@scripts/setup musl
-	cargo build --locked --release --package nostall-fleet --target $(STATIC)
+# The files that users without Rust install, for both processors (docs/src/install.md).
+dist:
+	@scripts/setup dist
+	scripts/dist
+
+# Builds them in two folders, compares, and tries each file on a fresh Debian. It needs root.
+dist-check:
+	@scripts/setup dist check
+	scripts/dist-check
 
 # The command for 64-bit Arm likewise. It and the readers of crash records and traces run their tests in
 # QEMU, except those of a limit on memory, a signal or a file's holes, which QEMU does not emulate.
@@ -556,6 +566,14 @@ static:
 package:
 	@scripts/setup check
 	scripts/package
+
+# All crates, in the order of their dependencies. The dry run packages them, but builds nothing.
+publish:
+	@scripts/setup check
+	scripts/publish
+publish-check:
+	@scripts/setup check
+	scripts/publish --dry-run
 
 # The Python package. Its workspace and its environment are apart from the rest; the crates that
 # both build are built once.

@@ -1,7 +1,6 @@
 """The hooks on directories like those of systemd-pstore and of a crash kernel.
 
-`make fleet-duckdb` runs the tests, with nostall-fleet and nostall-postmortem in PATH. The hosts'
-hook has nostall-postmortem alone.
+`make fleet-duckdb` runs the tests, with nostall in PATH.
 """
 
 import contextlib
@@ -41,10 +40,10 @@ class Machine:
         self.dumps.mkdir()
         self.outbox.mkdir()
         self.tools.mkdir()
-        (self.tools / "nostall-postmortem").symlink_to(shutil.which("nostall-postmortem"))
+        (self.tools / "nostall").symlink_to(shutil.which("nostall"))
 
     def send(self, **options: str) -> None:
-        """Calls the hosts' hook, which has no nostall-fleet."""
+        """Calls the hosts' hook."""
         variables = {
             "NOSTALL_STATE": str(self.state),
             "NOSTALL_OUTBOX": str(self.outbox),
@@ -122,7 +121,7 @@ def test_a_large_file_without_records_is_a_row_with_an_error(machine):
 
 
 def test_a_large_dump_that_cannot_be_read_is_a_row_and_does_not_fail_each_run(machine):
-    # A dump of kdump's own form, which nostall-postmortem refuses.
+    # The head of a dump of kdump's own form.
     (machine.dumps / "vmcore").write_bytes(b"KDUMP   \x06\0\0\0" + bytes(5000))
     (machine.dumps / "b").write_bytes(PANIC)
     for _ in range(2):
@@ -134,8 +133,8 @@ def test_a_large_dump_that_cannot_be_read_is_a_row_and_does_not_fail_each_run(ma
 
 @contextlib.contextmanager
 def postmortem_is(machine, script):
-    """Puts a script in the place of nostall-postmortem."""
-    tool = machine.tools / "nostall-postmortem"
+    """Puts a script in the place of nostall."""
+    tool = machine.tools / "nostall"
     whole = tool.readlink()
     tool.unlink()
     tool.write_text(script)
@@ -278,14 +277,14 @@ def test_a_redacted_export_has_neither_paths_nor_text(machine):
 @pytest.mark.parametrize(
     ("unit", "command"),
     [
-        ("systemd-pstore.conf", "send-dumps /var/lib/systemd/pstore"),
+        ("nostall-pstore.service", "send-dumps /var/lib/systemd/pstore"),
         ("nostall-crash.service", "send-dumps /var/crash"),
         ("nostall-export.service", "export-dumps /srv/dumps"),
         ("nostall-export.timer", None),
     ],
 )
-def test_the_units_call_the_hooks_where_the_book_installs_them(unit, command):
+def test_the_units_call_the_hooks_where_the_packages_install_them(unit, command):
     book = (FOLDER.parents[1] / "docs/src/fleet-hosts.md").read_text()
     text = (HOOKS / unit).read_text()
-    assert command is None or f"/usr/local/lib/nostall/{command}\n" in text
-    assert f"hooks/{unit}" in book and text.split("\n")[0][2:] in book
+    assert command is None or f"/usr/lib/nostall/{command}\n" in text
+    assert unit in book

@@ -180,7 +180,7 @@ NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-s
 FULL := deny public-api-check msrv features semver minimal-versions loom miri-seeds barriers stress spi-features kills fuzz static static-arm \
 	no-kernel package dist-check report-test fleet linux-traces linux-flood mutants mutants-cores
 full:
-	@mkdir -p target/full; revision=$$(git describe --always --dirty --abbrev=40 --exclude '*'); \
+	@mkdir -p target/full; revision=$$(git describe --always --abbrev=40 --exclude '*' --dirty="-changed-$$(date +%s)"); \
 	for check in $(FULL); do \
 		grep -qs "^$$revision .* no failure" target/full/$$check && continue; \
 		echo "== make $$check"; start=$$(date +%s); \

@@ -9,7 +9,7 @@ use super::on::On;
 use super::peers::PeerStates;
 use crate::escape::json_document;
 use crate::host::{Host, Kvm};
-use crate::report::file::replace;
+use crate::report::file::{project, replace};
 use crate::report::page::{Supplied, page};
 use crate::report::source::{SCHEMA, Source};
 use nostall_figures::figure::Figure;
@@ -50,7 +50,7 @@ pub fn write(
     }
     if let Some(path) = &files.report {
         let source = Source::parse("this run".to_owned(), text)?;
-        replace(report, path, &page(&[source], supplied))?;
+        replace(report, path, &page(&[source], supplied, project(path)))?;
     }
     Ok(())
 }

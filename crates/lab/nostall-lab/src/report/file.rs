@@ -50,6 +50,13 @@ pub fn replace(option: &str, path: &Path, contents: &str) -> Result<()> {
     written.with_context(|| named(option, path))
 }
 
+/// Returns the way from a page to this project, if the page lies in its folder or one level below.
+pub fn project(page: &Path) -> Option<&'static str> {
+    let folder = page.parent()?;
+    let is_it = |up: &&str| folder.join(up).join("crates/lab/nostall-lab").is_dir();
+    [".", ".."].into_iter().find(is_it)
+}
+
 fn named(option: &str, path: &Path) -> String {
     format!("{option} {}", path.display())
 }
@@ -83,6 +90,18 @@ fn rename_over(path: &Path, contents: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_in_the_project_or_one_level_below_knows_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |page: &str| project(&dir.path().join(page));
+        fs::create_dir_all(dir.path().join("docs/src")).unwrap();
+        assert_eq!(at("docs/report.html"), None);
+        fs::create_dir_all(dir.path().join("crates/lab/nostall-lab")).unwrap();
+        assert_eq!(at("report.html"), Some("."));
+        assert_eq!(at("docs/report.html"), Some(".."));
+        assert_eq!(at("docs/src/report.html"), None);
+    }
 
     #[test]
     fn a_file_is_replaced_as_a_whole_and_nothing_else_is_left_in_its_folder() {

@@ -69,6 +69,10 @@ pub fn run(args: &Args) -> Result<()> {
     file::replace(
         "--output",
         &args.output,
-        &page(&sources?, experiments::SUPPLIED),
+        &page(
+            &sources?,
+            experiments::SUPPLIED,
+            file::project(&args.output),
+        ),
     )
 }

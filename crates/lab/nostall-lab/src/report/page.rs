@@ -43,8 +43,8 @@ pub struct TourSection {
     pub rows: Vec<[String; 8]>,
 }
 
-/// Returns the page of these documents.
-pub fn page(sources: &[Source], supplied: Supplied) -> String {
+/// Returns the page of these documents. It leads to the project in `project`, if the page lies there.
+pub fn page(sources: &[Source], supplied: Supplied, project: Option<&str>) -> String {
     let groups = groups(sources);
     let paths = distinct(groups.iter().map(|group| group.path));
     // No document can contain the hash of itself.
@@ -74,7 +74,7 @@ pub fn page(sources: &[Source], supplied: Supplied) -> String {
         let first = all.len();
         let part = (supplied.parts)(path);
         all.extend(pictures(path, part, sources, groups, drawn));
-        section((path, part), sources, &besides, groups, (first, &all))
+        drawn_section((path, part), (first, &all))
     });
     let sections: Vec<_> = sections.collect();
     let page = html! {
@@ -90,14 +90,15 @@ pub fn page(sources: &[Source], supplied: Supplied) -> String {
             body {
                 header {
                     h1 { "Kernels that do not stall on slow I/O" }
-                    p {
-                        "Figures of " code { "nostall-lab run" } ". Each comparison was made in one "
-                        "run. Lower is better, except where a name says otherwise."
-                    }
+                    (introduction(project))
                     button #theme type="button" hidden { "Theme: as the system" }
-                    nav { @for path in &paths { a href={"#" (path)} { (path) } " " } }
+                    nav {
+                        @for path in &paths { a href={"#" (path)} { (path) } " " }
+                        a href="#machine" { "tables" }
+                    }
                 }
                 main {
+                    @for section in &sections { (section) }
                     (machines(sources))
                     @for source in sources { (tour(source, (supplied.tour)(source), sources.len() > 1)) }
                     @for (source, beside) in sources.iter().zip(&besides) {
@@ -105,7 +106,9 @@ pub fn page(sources: &[Source], supplied: Supplied) -> String {
                             (linux(beside, &paths, supplied.parts, (sources.len() > 1).then_some(&source.name)))
                         }
                     }
-                    @for section in &sections { (section) }
+                    @for path in &paths {
+                        (figures((path, (supplied.parts)(path)), sources, &besides, &of_paths[path]))
+                    }
                 }
                 footer {
                     p {
@@ -136,6 +139,29 @@ pub fn page(sources: &[Source], supplied: Supplied) -> String {
 fn in_script(json: &str) -> String {
     let escaped = json.replace('<', "\\u003c").replace('>', "\\u003e");
     escaped.replace('&', "\\u0026")
+}
+
+fn introduction(project: Option<&str>) -> Markup {
+    html! {
+        p #introduction {
+            "nostall is a set of Rust crates that keep kernels from stalling on slow I/O. "
+            "Pictures, then tables, compare ways of the same I/O: " code { "before" } " a fix, "
+            code { "Linux" } "'s fix in nostall's kernel, real Linux (" code { "linux-6.1" }
+            "), and " code { "nostall" } " (blue). "
+            code { "nostall-lab run all --report page.html" } " prints this page for your machine."
+        }
+        @if let Some(project) = project {
+            p {
+                a href={(project) "/README.md"} { "README of nostall" } ", "
+                a href={(project) "/docs/src/SUMMARY.md"} { "its book" } ", "
+                a href={(project) "/docs/src/report.md"} { "its chapter on this page" }
+            }
+        }
+        p {
+            "Each comparison was made in one run. Lower is better, except where a name says "
+            "otherwise. A shadow marks the side to which a table scrolls."
+        }
+    }
 }
 
 fn badge(on: &str) -> Markup {
@@ -265,9 +291,9 @@ fn tour(source: &Source, parts: Vec<TourSection>, has_name: bool) -> Markup {
                     }
                     @for part in &parts {
                         tbody {
-                            tr { th.heading colspan="8" {
+                            tr { th.heading colspan="8" { div {
                                 a href={"#" (part.path)} { (part.path) } ": " (part.heading)
-                            } }
+                            } } }
                             @for [name, before, linux, nostall, limit, factor, to_linux, on] in &part.rows {
                                 tr {
                                     th { (name) }
@@ -308,19 +334,31 @@ fn linux<'a>(
     }
 }
 
-/// Returns the section of a path, whose pictures are those of `all` from `first` on.
-fn section<'a>(
-    (path, part): (&'a str, Option<&PagePart>),
-    sources: &'a [Source],
-    besides: &[Option<PeerTables<'a>>],
-    groups: &[&Group<'a>],
-    (first, all): (usize, &[Picture<'a>]),
+/// Returns the pictures of a path: those of `all` from `first` on.
+fn drawn_section(
+    (path, part): (&str, Option<&PagePart>),
+    (first, all): (usize, &[Picture<'_>]),
 ) -> Markup {
     html! {
         section id=(path) {
             h2 { (path) }
             @if let Some(part) = part { p { (part.stall) } }
             @for (n, picture) in all.iter().enumerate().skip(first) { (figure(n, picture)) }
+            p { a href={"#" (path) "-figures"} { "Every figure of " (path) } }
+        }
+    }
+}
+
+/// Returns the tables of a path.
+fn figures<'a>(
+    (path, part): (&'a str, Option<&PagePart>),
+    sources: &'a [Source],
+    besides: &[Option<PeerTables<'a>>],
+    groups: &[&Group<'a>],
+) -> Markup {
+    html! {
+        section id={(path) "-figures"} {
+            h2 { "Figures of " a href={"#" (path)} { (path) } }
             @for (source, beside) in sources.iter().zip(besides) {
                 @if let Some(programs) = beside.as_ref().and_then(|one| one.programs(path)) {
                     h3 {
@@ -376,11 +414,11 @@ fn tables(group: &Group<'_>, part: Option<&PagePart>, sources: &[Source]) -> Mar
             @if let Some(command) = group.command {
                 p { "Measure again: " code { (command) } }
             }
-            @if !keys.is_empty() { (table(group, part, sources, &keys)) }
+            (alike(group, part, sources, &keys))
             @if !others.is_empty() {
                 details open[keys.is_empty()] {
                     summary { @if keys.is_empty() { "Figures" } @else { "All other figures" } }
-                    (table(group, part, sources, &others))
+                    (alike(group, part, sources, &others))
                 }
             }
             @if !group.others.is_empty() {
@@ -399,10 +437,35 @@ fn tables(group: &Group<'_>, part: Option<&PagePart>, sources: &[Source]) -> Mar
     }
 }
 
+/// Returns a table for each set of strategies that have the same metrics, so that no cell is empty.
+fn alike(
+    group: &Group<'_>,
+    part: Option<&PagePart>,
+    sources: &[Source],
+    metrics: &[MetricKey<'_>],
+) -> Markup {
+    let mut places = HashMap::new();
+    let mut sets: Vec<(Vec<_>, Vec<_>)> = Vec::new();
+    for &metric in metrics {
+        let has_it = |strategy: &&str| {
+            let mut sources = group.sources.iter();
+            sources.any(|&source| group.get(source, strategy, metric).is_some())
+        };
+        let strategies: Vec<_> = group.strategies.iter().copied().filter(has_it).collect();
+        let place = *places.entry(strategies.clone()).or_insert(sets.len());
+        if place == sets.len() {
+            sets.push((strategies, Vec::new()));
+        }
+        sets[place].1.push(metric);
+    }
+    html! { @for (strategies, metrics) in &sets { (table(group, part, sources, strategies, metrics)) } }
+}
+
 fn table(
     group: &Group<'_>,
     part: Option<&PagePart>,
     sources: &[Source],
+    strategies: &[&str],
     metrics: &[MetricKey<'_>],
 ) -> Markup {
     let several = sources.len() > 1;
@@ -420,14 +483,14 @@ fn table(
                 thead {
                     tr {
                         th rowspan=(rows) { "" }
-                        @for strategy in &group.strategies {
+                        @for strategy in strategies {
                             th colspan=(group.sources.len()) { (strategy) }
                         }
                         @if has_limits { th.text rowspan=(rows) { "limit" } }
                     }
                     @if several {
                         tr {
-                            @for _ in &group.strategies {
+                            @for _ in strategies {
                                 @for source in &group.sources { th.document { (sources[*source].name) } }
                             }
                         }
@@ -441,7 +504,7 @@ fn table(
                                 code { (metric.0) }
                                 @if let Some(case) = metric.1 { " " (case) }
                             }
-                            @for &strategy in &group.strategies {
+                            @for &strategy in strategies {
                                 @for &source in &group.sources {
                                     td {
                                         @match group.get(source, strategy, *metric) {
@@ -495,9 +558,13 @@ mod tests {
     }
 
     fn made(sources: &[Source]) -> String {
+        made_in(sources, None)
+    }
+
+    fn made_in(sources: &[Source], project: Option<&str>) -> String {
         let parts = crate::experiments::SUPPLIED.parts;
         let tour = |_: &Source| Vec::new();
-        page(sources, Supplied { tour, parts })
+        page(sources, Supplied { tour, parts }, project)
     }
 
     /// Returns the page's pictures as it carries them.
@@ -636,6 +703,70 @@ mod tests {
         let pictures = pictures.as_array().unwrap();
         assert_eq!(pictures.len(), 1);
         assert_eq!(pictures[0]["bars"][1]["strategy"], "linux-6.1");
+    }
+
+    #[test]
+    fn an_introduction_of_three_sentences_begins_the_page_and_says_how_to_print_it() {
+        let page = made(&[source("a.json", "")]);
+        let (before, rest) = page.split_once("<p id=\"introduction\">").unwrap();
+        let text = rest.split_once("</p>").unwrap().0;
+        assert!(!before.contains("<p"));
+        assert_eq!((text.matches(". ").count(), text.ends_with('.')), (2, true));
+        assert!(text.contains("<code>nostall-lab run all --report page.html</code>"));
+    }
+
+    #[test]
+    fn the_page_leads_to_the_readme_and_the_book_where_it_lies_in_the_project() {
+        let sources = [source("a.json", "")];
+        for path in ["README.md", "docs/src/SUMMARY.md", "docs/src/report.md"] {
+            let link = format!("href=\"../{path}\"");
+            assert!(made_in(&sources, Some("..")).contains(&link), "{path}");
+            assert!(!made(&sources).contains(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn every_picture_stands_before_every_table() {
+        let results = ["fifo-burst", "byte-polled"].map(|strategy| {
+            let uart = figure(strategy, "kvm", "exits_per_byte", "1.5");
+            let pci = figure(strategy, "kvm", "exits_per_read", "1.5");
+            uart + "," + &pci.replace("uart", "pci")
+        });
+        let page = made(&[source("a.json", &results.join(","))]);
+        let (page, _) = page.split_once("<footer>").unwrap();
+        assert_eq!(page.matches("data-picture=").count(), 2);
+        assert!(page.rfind("data-picture=") < page.find("<table"));
+    }
+
+    #[test]
+    fn a_picture_of_zeros_or_of_linux_alone_is_left_out_and_its_figures_are_in_a_table() {
+        for (strategies, value, drawn) in [
+            (["fifo-burst", "byte-polled"], "0", 0),
+            (["fifo-burst", "byte-polled"], "0.0099", 0),
+            (["fifo-burst", "byte-polled"], "0.01", 1),
+            (["linux-6.1", "linux-6.1-before"], "2", 0),
+            (["linux-6.1", "nostall"], "2", 1),
+        ] {
+            let results = strategies.map(|one| figure(one, "kvm", "exits_per_byte", value));
+            let page = made(&[source("a.json", &results.join(","))]);
+            let pictures = pictures_of(&page).as_array().unwrap().len();
+            assert_eq!(pictures, drawn, "{strategies:?} {value}");
+            assert_eq!(page.matches(&format!("<td>{value}</td>")).count(), 2);
+        }
+    }
+
+    #[test]
+    fn strategies_with_other_metrics_have_a_table_of_their_own_without_empty_cells() {
+        let results = [
+            figure("fifo-burst", "kvm", "exits_per_byte", "1"),
+            figure("nostall", "kvm", "bus_accesses_per_byte", "2"),
+            figure("linux-6.1", "kvm", "bus_accesses_per_byte", "3"),
+            figure("linux-6.1", "kvm", "ns_per_message", "4"),
+        ];
+        let page = made(&[source("a.json", &results.join(","))]);
+        let (_, tables) = page.split_once("class=\"run\"").unwrap();
+        assert_eq!(tables.matches("<table>").count(), 3);
+        assert!(!tables.contains("<td>-</td>"));
     }
 
     #[test]

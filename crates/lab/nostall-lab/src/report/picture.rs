@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use super::beside::is_linux;
 use super::drawing::Drawing;
 use super::group::{Group, MetricKey};
 use super::part::{Limit, PagePart};
@@ -11,6 +12,9 @@ use super::source::Source;
 use super::text::value;
 use nostall_figures::figure::Figure;
 use nostall_figures::metric::{Metric, Shown};
+
+/// A picture of values below this one would be a picture of zeros. Its figures are in the tables.
+const NEARLY_ZERO: f64 = 0.01;
 
 /// Picture of a page.
 #[derive(Serialize)]
@@ -136,7 +140,10 @@ fn bars<'a>(
     let port = group
         .profile
         .map_or(String::new(), |port| format!(", {port}"));
-    (bars.len() > 1).then(|| Bars {
+    let is_worth = |bar: &Bar<'_>| bar.value.abs() >= NEARLY_ZERO;
+    let is_beside = |bar: &Bar<'_>| !is_linux(bar.strategy);
+    let is_drawn = bars.len() > 1 && bars.iter().any(is_worth) && bars.iter().any(is_beside);
+    is_drawn.then(|| Bars {
         title: format!("{}{port}", shown.title),
         on: group.on,
         command: group.command,

@@ -28,6 +28,12 @@
     });
   }
 
+  // A text too long for its place ends in a mark. The text under the pointer is whole.
+  const fit = (pixels) => (text) => {
+    const most = Math.round(pixels / 7.2);
+    return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  };
+
   function bars(picture, place, figure) {
     const sources = [...new Set(picture.bars.map((bar) => bar.source))];
     const rows = picture.bars.map((bar) => ({
@@ -36,10 +42,8 @@
     }));
     const width = place.clientWidth;
     const longest = Math.max(...rows.map((row) => row.row.length));
-    // Bars of zeros have no length, whatever the axis.
     const values = rows.map((row) => row.value);
     const domain = [Math.min(0, ...values), Math.max(0, ...values)];
-    if (domain[0] === domain[1]) domain[1] = 1;
     const left = Math.min(longest * 7.2 + 12, width * 0.42);
     const marks = [
       Plot.barX(rows, {
@@ -56,7 +60,7 @@
       width, height: rows.length * 28 + 34, marginLeft: left, marginRight: 78, marginTop: 4,
       style: { background: "transparent", color: "var(--text)", fontSize: "12px" },
       x: { label: null, domain, ticks: Math.max(2, Math.floor((width - left - 78) / 90)), tickFormat: short(rows), nice: true },
-      y: { label: null, domain: rows.map((row) => row.row), tickSize: 0 },
+      y: { label: null, domain: rows.map((row) => row.row), tickSize: 0, tickFormat: fit(left - 12) },
       color: { domain: ["nostall", "other"], range: ["var(--accent)", "var(--slow)"] },
       marks,
     });
@@ -68,7 +72,7 @@
   // The unit of an axis is that of its values.
   function short(rows) {
     const unit = /^[-\d.,e]+ (ns|us|ms|s)(\/B)?$/.exec(rows[0].text);
-    if (!unit) return (value) => value.toLocaleString("en");
+    if (!unit) return (value) => (Math.abs(value) < 1e15 ? value.toLocaleString("en") : value.toExponential());
     return (ns) => (ns === 0 ? "0" : time(ns) + (unit[2] ?? ""));
   }
 
@@ -111,7 +115,7 @@
         style: { background: "transparent", color: "var(--text)", fontSize: "12px" },
         x: { domain: [0, span], label: null, tickFormat: time0, ticks: Math.max(2, Math.floor(width / 110)) },
         y: { axis: null, domain: [0, 1] },
-        fy: { domain: line.lanes, label: null, axis: "left", padding: 0.15 },
+        fy: { domain: line.lanes, label: null, axis: "left", padding: 0.15, tickFormat: fit(52) },
         color: { domain: kinds, range: kinds.map((kind) => COLORS[kind] ?? "var(--slow)") },
         marks: [
           Plot.rect(line.lanes, { x1: 0, x2: line.span_ns, y1: 0, y2: 1, fy: (d) => d, fill: "var(--panel)", ariaLabel: "lane" }),

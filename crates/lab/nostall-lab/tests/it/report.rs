@@ -77,6 +77,21 @@ fn a_run_with_a_report_makes_the_page_that_report_makes_of_its_figures() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
 }
 
+/// `make report` writes it, and `nostall-lab report` makes it again from the document in it.
+#[test]
+fn the_copy_in_the_repository_leads_back_to_the_project() {
+    let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs"));
+    let page = fs::read_to_string(docs.join("report.html")).unwrap();
+    for path in [
+        "../README.md",
+        "../docs/src/SUMMARY.md",
+        "../docs/src/report.md",
+    ] {
+        assert!(page.contains(&format!("<a href=\"{path}\">")), "{path}");
+        assert!(docs.join(path).is_file(), "{path}");
+    }
+}
+
 #[test]
 fn two_documents_are_columns_of_one_page() {
     let dir = TempDir::new().unwrap();

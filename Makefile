@@ -19,6 +19,7 @@ help:
 	@echo '                   ARGS=--help lists the experiments)'
 	@echo 'make test          every test'
 	@echo 'make report        every figure as a page with charts, docs/report.html'
+	@echo 'make book          the book as pages, target/book/index.html (mdBook)'
 	@echo 'make readme-table  the table of the tour, into README.md'
 	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
 	@echo 'make terminal-picture  the picture of a decoded dump, docs/src/postmortem.svg'
@@ -85,6 +86,12 @@ report-test:
 	$(REPORT) crates/lab/nostall-lab/fixtures/report/hostile.json -o $(REPORT_TEST)/hostile.html
 	scripts/report-test $(REPORT_TEST) $(REPORT_TEST)/model.html $(REPORT_TEST)/two.html \
 		$(REPORT_TEST)/hostile.html docs/report.html
+
+# The book as pages, with the files that it links to. A broken link fails.
+.PHONY: book
+book:
+	@scripts/setup cargo-tools mdbook
+	scripts/book target/book
 
 # The README's table, as the tour prints it here. Every row has to run.
 readme-table: setup

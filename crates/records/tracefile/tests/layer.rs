@@ -3,10 +3,15 @@
 #[path = "../../../drivers/trace/tests/common/mod.rs"]
 mod common;
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use common::{Chosen, Count, memory};
 use nostall_trace::{Options, Recorder, Region, TraceLayer, recover, set_recorder};
 use nostall_tracefile::ZoneEvents;
 use nostall_tracefile::model::{EventKind, Source};
+use tracing::Instrument;
 use tracing_subscriber::layer::SubscriberExt;
 
 static CPU: Chosen = Chosen(std::sync::atomic::AtomicUsize::new(0));
@@ -39,6 +44,17 @@ fn spans_are_scopes_with_their_first_integer_and_events_are_marks() {
         let second = other.enter();
         drop(first);
         drop(second);
+        // A future in a span is pending once.
+        let mut waited = false;
+        let future = poll_fn(|_| match std::mem::replace(&mut waited, true) {
+            false => Poll::Pending,
+            true => Poll::Ready(()),
+        });
+        {
+            let mut future = pin!(future.instrument(tracing::info_span!("future")));
+            let mut context = Context::from_waker(Waker::noop());
+            while future.as_mut().poll(&mut context).is_pending() {}
+        }
         line
     });
     let region = recover(recorder.dump().unwrap()).unwrap();
@@ -66,6 +82,13 @@ fn spans_are_scopes_with_their_first_integer_and_events_are_marks() {
         "+other None",
         "-outer",
         "-other",
+        // Two polls, and the future's end.
+        "+future None",
+        "-future",
+        "+future None",
+        "-future",
+        "+future None",
+        "-future",
     ];
     assert_eq!(found, expected);
 }

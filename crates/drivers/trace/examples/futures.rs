@@ -15,7 +15,9 @@ use tracing_subscriber::layer::SubscriberExt;
 // ANCHOR: futures
 async fn answer(request: u32) {
     search(request);
-    send().instrument(tracing::info_span!("send", request)).await;
+    send()
+        .instrument(tracing::info_span!("send", request))
+        .await;
 }
 
 #[traced(arg = request)] // it has no `await`

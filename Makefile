@@ -185,7 +185,7 @@ NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-s
 # run of the same revision goes on: it leaves out those that passed. Lines with SKIPPED name the checks
 # that this machine or checkout cannot make.
 FULL := deny public-api-check msrv features semver minimal-versions loom miri-seeds barriers stress spi-features kills fuzz static static-arm \
-	no-kernel package dist-check report-test fleet linux-traces linux-flood mutants mutants-cores
+	no-kernel package dist-check book report-test fleet linux-traces linux-flood mutants mutants-cores
 full:
 	@mkdir -p target/full; revision=$$(git describe --always --abbrev=40 --exclude '*' --dirty="-changed-$$(date +%s)"); \
 	for check in $(FULL); do \

@@ -7,7 +7,7 @@ use core::fmt;
 pub struct Signature(pub [u8; 12]);
 
 impl Signature {
-    /// VMware, the first hypervisor for which Linux preferred ECAM.
+    /// VMware, for which a patch of Linux preferred ECAM.
     pub const VMWARE: Self = Self(*b"VMwareVMware");
     /// Linux's KVM, with any VMM: QEMU, Firecracker, crosvm, Cloud Hypervisor.
     pub const KVM: Self = Self(*b"KVMKVMKVM\0\0\0");

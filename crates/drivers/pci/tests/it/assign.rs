@@ -544,7 +544,7 @@ fn functions_whose_bars_get_no_slot_are_reported_and_disabled_and_the_rest_gets_
     }
 }
 
-/// Returns the limit of accesses of `assign` that the crate's README gives.
+/// Returns the limit of accesses of `assign` that the book gives.
 fn most_accesses(tree: &Tree, buses: u64) -> u64 {
     let functions = tree.functions.borrow();
     let bridges = functions

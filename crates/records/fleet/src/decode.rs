@@ -13,12 +13,11 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Result, anyhow, bail, ensure};
 use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::BooleanBuffer;
-use nostall_postmortem::decompress::starts_with_reason;
 use nostall_postmortem::detect::{Detection, FoundRegion};
 use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use nostall_postmortem::kernel::{
-    Cause, Crash, CrashedKernel, Evidence, Fact, KernelOffset, Parser, is_name, prefix,
+    Cause, Crash, CrashedKernel, Evidence, Fact, KernelOffset, Parser, is_name, log_text, prefix,
 };
 use nostall_postmortem::kernel_log::{Caller, KernelLog};
 use nostall_postmortem::log_ring::{LogEntry, LogRing};
@@ -109,7 +108,7 @@ pub fn decode(
     let mut dump = Dump::new(input, options, sink);
     match dump.open(source) {
         Ok(image) => {
-            match text_of(&image) {
+            match log_text(&image) {
                 Some(text) => dump.text_file(&text),
                 None => dump.image(&image),
             }
@@ -269,7 +268,7 @@ impl<'a> Dump<'a> {
         Ok(Memory::from_bytes(bytes)?)
     }
 
-    /// Decodes a file of Linux's `/sys/fs/pstore`, as systemd-pstore archives it.
+    /// Decodes the text of a log, such as systemd-pstore and kdump's tools archive.
     fn text_file(&mut self, text: &[u8]) {
         self.facts.format = Some("text");
         self.trust(Trust::Unchecked);
@@ -1048,16 +1047,6 @@ fn is_scattered(image: &Memory) -> bool {
 fn is_large(found: &FoundRegion) -> bool {
     let mut records = found.geometry.zones_of(ZoneKind::Dmesg);
     found.geometry.len() > LARGE_REGION || records.any(|place| place.division.data() > LARGE_RECORD)
-}
-
-/// Returns the bytes of an image that is the text of a log.
-fn text_of(image: &Memory) -> Option<Cow<'_, [u8]>> {
-    if image.format() != DumpFormat::RAW {
-        return None;
-    }
-    let len = image.segments().first()?.len;
-    let bytes = image.read(0, len as usize)?;
-    starts_with_reason(&bytes).then_some(bytes)
 }
 
 /// Returns the name of the machine, which is that of the directory.

@@ -123,7 +123,7 @@ pub const DUMPS: Table = Table {
             Text,
             Unknown,
             "",
-            "`raw`, `elf`, `kdump`, `lime`, `avml`, or `text` for a file of `/sys/fs/pstore`",
+            "`raw`, `elf`, `kdump`, `lime`, `avml`, or `text` for the text of a log",
         ),
         column(
             "status",

@@ -593,6 +593,43 @@ fn the_length_of_a_text_is_that_of_the_recorded_bytes() {
     assert_eq!(numbers(&records, "bytes"), [13, 4]);
 }
 
+#[test]
+fn the_text_of_a_log_has_the_crash_and_the_signature_of_its_dump() {
+    let fixtures = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../postmortem/tests/fixtures/printk-ring"
+    );
+    for name in ["6.1", "6.1-arm64", "6.12-wrapped"] {
+        let dump = fs::read(format!("{fixtures}/{name}.lime.gz")).unwrap();
+        let memory = Memory::from_bytes(dump.clone()).unwrap();
+        let logs = Discovery::new(&memory).kernel_logs(&[]);
+        // `dmesg.txt` has levels. Kdump's tools write none, and indent further lines.
+        let [mut with_levels, mut without] = [Vec::new(), Vec::new()];
+        for message in logs[0].messages() {
+            let (priority, micros) = (message.priority(), message.time_ns / 1000);
+            let time = format!("[{:5}.{:06}] ", micros / 1_000_000, micros % 1_000_000);
+            let indent = " ".repeat(time.len());
+            for (nth, line) in message.text.split(|&byte| byte == b'\n').enumerate() {
+                let before = format!("<{priority}>{time}");
+                with_levels.extend([before.as_bytes(), line, b"\n"].concat());
+                let before = if nth == 0 { &time } else { &indent };
+                without.extend([before.as_bytes(), line, b"\n"].concat());
+            }
+        }
+        let crashes = [dump, with_levels, without].map(|bytes| {
+            let source = nostall_fleet::decode::Source::Bytes(&bytes);
+            let options = Default::default();
+            let [dumps, .., crashes] = nostall_fleet::decode::tables(source, &options).unwrap();
+            let columns = ["kind", "class", "reason", "panic", "signature", "taint"];
+            let crash = columns.map(|column| texts(&crashes, column));
+            assert_eq!(texts(&crashes, "signature").len(), 1, "{name}");
+            (texts(&dumps, "kernel"), crash)
+        });
+        assert_eq!(crashes[0], crashes[1], "{name}");
+        assert_eq!(crashes[0], crashes[2], "{name}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn an_input_that_is_no_dump_is_a_row_with_its_error() {

@@ -18,6 +18,7 @@ use super::files;
 use super::input::Input;
 use super::json::{self, About};
 use super::kernel_logs;
+use super::log_text;
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
 use super::output::{self, Style, is_closed, note, to_stdout};
@@ -146,7 +147,15 @@ impl Job<'_> {
         let mut outcome = None;
         let mut kernel = CrashedKernel::default();
         let is_printed = args.out.is_none();
-        let goes_first = is_printed && args.region.is_whole();
+        let is_whole = args.region.is_whole();
+        if let Some(mut log) = log_text::of(&image).filter(|_| is_whole) {
+            self.ensure_new([log.name()].into_iter())?;
+            log.tell(&mut kernel);
+            self.cause(&kernel, &image, input)?;
+            self.found(log.describe());
+            return self.part(&image, input, &mut *log, true);
+        }
+        let goes_first = is_printed && is_whole;
         let mut early = goes_first.then(|| kernel_logs::of_header(&image)).flatten();
         if let Some(log) = &mut early {
             log.prepare(None);

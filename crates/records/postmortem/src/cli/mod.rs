@@ -12,6 +12,7 @@ mod job;
 pub(crate) mod json;
 mod json_buffer;
 pub(crate) mod kernel_logs;
+mod log_text;
 mod names;
 pub mod number;
 pub(crate) mod outcome;

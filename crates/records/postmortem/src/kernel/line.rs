@@ -41,9 +41,37 @@ pub fn prefix(line: &str) -> (Prefix, &str) {
     (prefix, rest)
 }
 
+/// Returns whether a text starts with the time of a record as the kernel prints it, `[    1.234567] `
+/// or `[    1.234567][`, behind a level or none.
+pub(super) fn starts_with_time(text: &[u8]) -> bool {
+    /// Width of the seconds, at least.
+    const WIDTH: usize = 5;
+    /// Number of bytes of a level and a time, at most.
+    const MOST: usize = 40;
+
+    let text = String::from_utf8_lossy(&text[..text.len().min(MOST)]);
+    let level = text.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    let text = match level {
+        Some((level, rest)) if (1..=3).contains(&level.len()) && is_number(level) => rest,
+        _ => &text,
+    };
+    let time = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    time.is_some_and(|(time, rest)| {
+        let digits = time.trim_start_matches(' ');
+        let width = digits.find('.').map(|at| at + time.len() - digits.len());
+        nanoseconds(digits).is_some()
+            && !digits.starts_with('.')
+            && (width == Some(WIDTH) || width > Some(WIDTH) && digits == time)
+            && rest.starts_with([' ', '['])
+    })
+}
+
+fn is_number(digits: &str) -> bool {
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn nanoseconds(time: &str) -> Option<i64> {
     let (seconds, micros) = time.split_once('.')?;
-    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number(seconds) || micros.len() != 6 || !is_number(micros) {
         return None;
     }

@@ -18,6 +18,7 @@
 mod crash;
 mod line;
 mod offset;
+mod text;
 
 use nostall_pstore::Trust;
 
@@ -25,6 +26,7 @@ use crate::vmcoreinfo::Vmcoreinfo;
 pub use crash::{Crash, FRAMES, Parser, is_name, is_of_release};
 pub use line::{Prefix, prefix};
 pub use offset::KernelOffset;
+pub use text::log_text;
 
 /// The kernel that crashed, as far as its memory reveals it.
 #[derive(Clone, Debug, Default)]

@@ -448,6 +448,64 @@ fn a_folder_gets_the_log_as_a_file() {
 }
 
 #[test]
+fn the_text_of_a_log_is_shown_with_the_cause_of_its_dump() {
+    let image = Recorded::load("6.1", 0, 256).raw();
+    let folder = TempDir::new().unwrap();
+    let run = |image: &Path, args: &[&str]| {
+        let output = command(image, args);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let write = |image: &Path, out: &str| {
+        let out = folder.path().join(out);
+        run(
+            image,
+            &["--format", "linux", "--out", out.to_str().unwrap()],
+        );
+        out.join("dmesg.txt")
+    };
+    let raw = write(image.path(), "first");
+    // Kdump's tools write no levels.
+    let text = fs::read_to_string(&raw).unwrap();
+    let lines = text.lines().map(|line| line.split_once('>').unwrap().1);
+    let plain = lines.fold(String::new(), |text, line| text + line + "\n");
+    let path = folder.path().join("dmesg.202611202332");
+    fs::write(&path, &plain).unwrap();
+    let dump = run(image.path(), &[]);
+    let (cause, _) = dump.split_once('\n').unwrap();
+    for (path, text) in [(&raw, &text), (&path, &plain)] {
+        let count = text.lines().count();
+        let shown = run(path, &[]);
+        let about = format!("no dump, but the text of a kernel's log, {count} lines");
+        let heading = format!("{cause}\n==> log text: {about}; unchecked: no error correction\n");
+        assert_eq!(shown, format!("{heading}{text}\n"));
+        let json = run(path, &["--format", "json"]);
+        let lines = json.lines().map(|line| serde_json::from_str(line).unwrap());
+        let [cause, log, end]: [serde_json::Value; 3] =
+            lines.collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!(cause["class"], "no-root");
+        assert_eq!(
+            (&log["type"], &log["text"]),
+            (&"log_text".into(), &text[..].into())
+        );
+        assert_eq!(end["status"], "records");
+        assert_eq!(
+            fs::read_to_string(write(path, &format!("{count}{}", text.len()))).unwrap(),
+            *text
+        );
+    }
+    // A record of a program has no cause.
+    fs::write(
+        &path,
+        "<12>[    1.000000] Kernel panic - not syncing: \x1b\n==> x",
+    )
+    .unwrap();
+    let about = "no dump, but the text of a kernel's log, 2 lines; unchecked: no error correction";
+    let text = "<12>[    1.000000] Kernel panic - not syncing: \\x1b\n\\x3d=> x\n\n";
+    assert_eq!(run(&path, &[]), format!("==> log text: {about}\n{text}"));
+}
+
+#[test]
 fn vmcoreinfo_is_found_at_any_address() {
     for distance in [1, 13, 4095] {
         let mut recorded = Recorded::load("6.1", 0, 256);

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import gzip
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ FOLDER = Path(__file__).parent
 HOOKS = FOLDER / "hooks"
 FIXTURES = FOLDER.parents[1] / "crates/drivers/pstore/tests/fixtures"
 DUMP = FIXTURES / "plain/image.bin"
+PRINTK = FOLDER.parents[1] / "crates/records/postmortem/tests/fixtures/printk-ring"
 
 PANIC = b"""Panic#1 Part1
 <6>[    0.000000] Linux version 6.1.192 (root@vm) #1 SMP Fri Nov 20 23:26:33 UTC 2026
@@ -109,6 +111,52 @@ def test_of_a_large_dump_the_logs_alone_are_sent(machine):
     ]
     # The crash is that of the whole dump.
     assert machine.rows("class, signature", "crashes") == [("sysrq", "e62565fbc0701719")]
+
+
+@pytest.mark.parametrize("name", ["6.1", "6.12-wrapped"])
+def test_of_a_large_dump_linuxs_own_log_is_sent_with_the_crash_of_the_dump(machine, name):
+    dump = machine.dumps / "dump.202611202332"
+    dump.write_bytes(gzip.decompress((PRINTK / f"{name}.lime.gz").read_bytes()))
+    # Kdump's text beside its dump would be a second crash.
+    (machine.dumps / "dmesg.202611202332").write_bytes(b"[    0.000000] Linux version 6.1\n")
+    machine.send(NOSTALL_LARGEST="1000")
+    [log] = machine.sent()
+    assert log.endswith("dump.202611202332-dmesg.txt")
+    # Whole, on another machine.
+    shutil.copytree(machine.outbox / "host-7", machine.outbox / "host-8")
+    (machine.outbox / "host-8" / log).write_bytes(dump.read_bytes())
+    machine.run()
+    assert machine.rows("machine, format, status") == [
+        ("host-7", "text", "records"),
+        ("host-8", "lime", "records"),
+    ]
+    of_text, of_dump = machine.rows("kind, class, panic, signature", "crashes")
+    assert of_text == of_dump
+
+
+# As kdump's tools write it.
+TEXT = PANIC.split(b"\n", 1)[1].replace(b"<6>", b"").replace(b"<0>", b"")
+
+
+@pytest.mark.parametrize("names", [("dump.2026", "dmesg.2026"), ("vmcore", "vmcore-dmesg.txt")])
+def test_of_a_large_dump_without_a_log_kdumps_text_is_sent(machine, names):
+    dump, text = names
+    (machine.dumps / dump).write_bytes(bytes(5000))
+    (machine.dumps / text).write_bytes(TEXT)
+    machine.send(NOSTALL_LARGEST="1000")
+    [name] = machine.sent()
+    assert name.endswith(dump)
+    machine.run()
+    assert machine.rows("kind, class", "crashes") == [("panic", "sysrq")]
+
+
+def test_kdumps_text_of_a_log_is_sent_if_its_dump_is_not_complete(machine):
+    for name in ["dmesg.202611202332", "vmcore-dmesg.txt"]:
+        (machine.dumps / name).write_bytes(TEXT)
+    (machine.dumps / "vmcore").write_bytes(DUMP.read_bytes())
+    machine.run()
+    assert machine.rows("format, kernel") == [("raw", "6.1.192"), ("text", "6.1.192")]
+    assert machine.rows("class", "crashes") == [("sysrq",), ("sysrq",)]
 
 
 def test_a_large_file_without_records_is_a_row_with_an_error(machine):

@@ -767,6 +767,9 @@ fn no_region(
         }
         Range { start, end } => format!("from {start:#x} to {end:#x}"),
     };
+    if has_only_zeros(image) {
+        return format!("{input}: only zeros {place}, as a failed copy or a full disk leaves them");
+    }
     let instead = seen_instead(image, discovery).map_or(String::new(), |seen| format!(" {seen};"));
     format!(
         "{input}: no log of Linux 5.10 or later, no ramoops region{doubtful}, no log ring and no trace {place};\
@@ -774,6 +777,11 @@ fn no_region(
          (see --help). If Linux should be in it, report this line and the answer to --version. Send no \
          part of the dump: it may have the machine's keys and passwords"
     )
+}
+
+fn has_only_zeros(image: &Memory) -> bool {
+    let mut data = image.data();
+    !image.segments().is_empty() && data.all(|(_, bytes)| bytes.iter().all(|byte| *byte == 0))
 }
 
 /// Returns a sign of Linux in an image without its log: a VMCOREINFO, or a banner.

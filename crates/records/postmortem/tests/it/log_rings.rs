@@ -304,7 +304,12 @@ fn an_image_without_a_ring_is_reported_in_one_line() {
     fails(1, "image");
     fs::write(dir.path().join("image"), b"").unwrap();
     fails(1, "image");
-    image(dir.path(), &[]);
+    fs::write(dir.path().join("image"), [0; 5000]).unwrap();
+    fails(
+        5,
+        "image: only zeros in 4 KiB of memory (raw), as a failed copy or a full disk leaves them",
+    );
+    fs::write(dir.path().join("image"), [1; 5000]).unwrap();
     fails(
         5,
         "image: no log of Linux 5.10 or later, no ramoops region, no log ring and no trace in ",

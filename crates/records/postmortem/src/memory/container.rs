@@ -80,10 +80,15 @@ impl Facts {
     /// read.
     pub fn doubt(&self, damaged: u64, differing: u64) -> Option<String> {
         let (missing, unknown) = (self.missing, self.unknown);
+        // A range's header does not tell of the next one.
+        let is_least = [DumpFormat::LIME, DumpFormat::AVML].contains(&self.format);
+        let least = if is_least { "at least " } else { "" };
         let doubts = [
             (
                 missing,
-                format!("the image is cut short: {missing} bytes that it promises are missing"),
+                format!(
+                    "the image is cut short: {least}{missing} bytes that it promises are missing"
+                ),
             ),
             (
                 unknown,

@@ -217,6 +217,13 @@ impl Part for Log<'_> {
                 text::heading(&note, style, out)?;
             }
         }
+        if let Some((_, _, last)) = lost.0
+            && Some(last) == self.found.counts.last
+        {
+            lost.end(style, out)?;
+            let note = "the newest records have lost their text: a panic may be among them";
+            return text::heading(note, style, out);
+        }
         lost.end(style, out)
     }
 

@@ -506,6 +506,21 @@ fn the_text_of_a_log_is_shown_with_the_cause_of_its_dump() {
 }
 
 #[test]
+fn newest_records_without_their_text_may_have_a_panic() {
+    let dir = TempDir::new().unwrap();
+    let image = dir.path().join("image");
+    for (newest, wanted) in [(MadeState::NoRoom, true), (MadeState::Finalized, false)] {
+        let mut log = five();
+        log.add(b"no room for it", MadeState::NoRoom);
+        log.add(b"the newest", newest);
+        fs::write(&image, log.lime()).unwrap();
+        let text = String::from_utf8(command(&image, &[]).stdout).unwrap();
+        let note = "\n==> the newest records have lost their text: a panic may be among them\n";
+        assert_eq!(text.contains(note), wanted, "{text}");
+    }
+}
+
+#[test]
 fn vmcoreinfo_is_found_at_any_address() {
     for distance in [1, 13, 4095] {
         let mut recorded = Recorded::load("6.1", 0, 256);

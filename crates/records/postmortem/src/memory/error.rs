@@ -44,10 +44,17 @@ pub enum Error {
     },
     /// A file that is compressed as a whole cannot be unpacked into memory.
     #[error(
-        "this is {format}, and {}; unpack it with `{command} < FILE > NEW`, and open NEW",
+        "this is {format}, and {}; open NEW",
         match .is_too_large {
-            true => format!("unpacks to more than {} MiB, the limit in memory", MAX_UNPACKED >> 20),
-            false => "damaged or cut off".to_owned(),
+            true => format!(
+                "unpacks to more than {} MiB, the limit in memory; \
+                 unpack it with `{command} < FILE > NEW`",
+                MAX_UNPACKED >> 20
+            ),
+            false => format!(
+                "damaged or cut off: none of it could be unpacked here; \
+                 `{command} < FILE > NEW` fails, but may write a part"
+            ),
         }
     )]
     Packed {

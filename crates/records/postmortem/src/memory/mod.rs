@@ -12,7 +12,7 @@
 //!
 //! A kdump file or ELF core may be flattened (`makedumpfile -F`). Any of them may be compressed as a
 //! whole, with gzip, Zstandard, xz or lz4. Such a file is unpacked into memory, up to
-//! [`MAX_UNPACKED`]. [`Memory::open_split`] opens the parts of a split dump.
+//! [`MAX_UNPACKED`]; if it is cut off, up to there. [`Memory::open_split`] opens the parts of a split dump.
 //!
 //! A page that the dump's writer left out is missing, and never zeros. So is a page whose compressed
 //! form is damaged. Only zlib's pages have a checksum.
@@ -106,7 +106,11 @@ const FLATTENED: usize = 2;
 
 /// The memory in an open dump.
 #[derive(Debug)]
-pub struct Memory(Box<dyn Container>);
+pub struct Memory {
+    container: Box<dyn Container>,
+    /// Number of bytes of a compressed file that were unpacked, if there would be more.
+    cut: Option<usize>,
+}
 
 impl Memory {
     /// Opens a dump of any supported format.
@@ -149,8 +153,10 @@ impl Memory {
     }
 
     fn of(mut file: DumpFile) -> Result<Self, Error> {
-        if let Some(unpacked) = unpack::unpack(&file.bytes)? {
+        let mut cut = None;
+        if let Some((unpacked, is_whole)) = unpack::unpack(&file.bytes)? {
             file.bytes.check()?;
+            cut = (!is_whole).then_some(unpacked.len());
             file = DumpFile::new(Bytes::Read(unpacked))?;
         }
         if let Some(error) = foreign::refuse(&file.bytes) {
@@ -164,12 +170,15 @@ impl Memory {
         };
         for open in formats {
             if let Some(container) = open(&file)? {
-                return Ok(Self(container));
+                return Ok(Self { container, cut });
             }
         }
         match file.flattened {
             Some(_) => Err(foreign::flattened()),
-            None => Ok(Self(raw::container(&file))),
+            None => Ok(Self {
+                cut,
+                ..Self::whole(raw::container(&file))
+            }),
         }
     }
 
@@ -184,7 +193,7 @@ impl Memory {
     pub fn open_split(paths: &[impl AsRef<Path>]) -> Result<Self, Error> {
         let open = |path| DumpFile::open(open_file(path)?);
         let files = paths.iter().map(open).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Self(kdump::split::open(files)?))
+        Ok(Self::whole(kdump::split::open(files)?))
     }
 
     /// Opens a file as raw memory, regardless of its format: addresses are file offsets.
@@ -194,12 +203,17 @@ impl Memory {
     /// [`Error`] if the file cannot be read or is empty.
     pub fn open_raw(path: impl AsRef<Path>) -> Result<Self, Error> {
         let file = DumpFile::open(open_file(path)?)?;
-        Ok(Self(raw::container(&Arc::new(file))))
+        Ok(Self::whole(raw::container(&Arc::new(file))))
+    }
+
+    const fn whole(container: Box<dyn Container>) -> Self {
+        let cut = None;
+        Self { container, cut }
     }
 
     /// Returns the format of the file.
     pub fn format(&self) -> DumpFormat {
-        self.0.facts().format
+        self.container.facts().format
     }
 
     /// Returns the memory in the dump, by physical address, without overlaps.
@@ -208,19 +222,19 @@ impl Memory {
     /// the segment that starts lower. Segments that are adjacent both in memory and in the file are
     /// joined.
     pub fn segments(&self) -> &[PhysicalRange] {
-        self.0.segments()
+        self.container.segments()
     }
 
     /// Returns the number of bytes that headers describe beyond the end of the file or of the address
     /// space. It is not 0 if the file was cut off.
     pub fn missing(&self) -> u64 {
-        self.0.facts().missing
+        self.container.facts().missing
     }
 
     /// Returns the number of bytes at the end of a LiME dump that are in no range. They do not begin
     /// with a known header. Zeros between ranges and behind the last one do not count.
     pub fn unknown(&self) -> u64 {
-        self.0.facts().unknown
+        self.container.facts().unknown
     }
 
     /// Checks that all bytes read so far were in the file: no process has truncated it meanwhile, and
@@ -230,23 +244,33 @@ impl Memory {
     ///
     /// [`Error::Shrunk`]: some bytes may have been read as zeros.
     pub fn check(&self) -> Result<(), Error> {
-        self.0.check()
+        self.container.check()
     }
 
     /// Returns whether zeros were read for bytes that the file had lost.
     pub(crate) fn has_lost(&self) -> bool {
-        self.0.has_lost()
+        self.container.has_lost()
     }
 
     /// Returns text about [missing](Self::missing) or [unknown](Self::unknown) bytes, about
     /// overlapping segments that differ, and about damaged blocks that were read, if there are any.
+    /// It also reports a compressed file that is damaged.
     pub fn doubt(&self) -> Option<String> {
-        self.0.facts().doubt(self.0.damaged(), self.0.differing())
+        let cut = self.cut.map(|unpacked| {
+            format!(
+                "the compressed file is damaged or cut off: only its first {unpacked} bytes could be \
+                 unpacked, and the last of them may be wrong"
+            )
+        });
+        let (damaged, differing) = (self.container.damaged(), self.container.differing());
+        let doubt = self.container.facts().doubt(damaged, differing);
+        let doubts: Vec<_> = cut.into_iter().chain(doubt).collect();
+        (!doubts.is_empty()).then(|| doubts.join("; "))
     }
 
     /// Returns the ranges of the [data](Self::data), by address.
     pub fn data_ranges(&self) -> impl Iterator<Item = PhysicalRange> {
-        self.0.data()
+        self.container.data()
     }
 
     /// Returns the data in the memory and its physical addresses, by address and in pieces that are
@@ -255,7 +279,7 @@ impl Memory {
     /// No byte of the file is in two pieces. If segments share a part of the file, it belongs to
     /// the segment in the longest contiguous memory.
     pub fn data(&self) -> impl Iterator<Item = (u64, Cow<'_, [u8]>)> {
-        self.0.data().flat_map(|range| self.pieces(range))
+        self.container.data().flat_map(|range| self.pieces(range))
     }
 
     /// Returns the bytes of a range, in pieces that are as long as the file has them.
@@ -265,7 +289,7 @@ impl Memory {
             loop {
                 let PhysicalRange { start, len } = rest.take_if(|rest| rest.len > 0)?;
                 let most = usize::try_from(len).unwrap_or(usize::MAX);
-                let chunk = self.0.chunk(start, most);
+                let chunk = self.container.chunk(start, most);
                 let used = match &chunk {
                     Chunk::Bytes(bytes) => bytes.len() as u64,
                     Chunk::Missing(missing) => *missing,
@@ -286,7 +310,7 @@ impl Memory {
     /// The bytes are copied only if they are not contiguous in the file, and then at most
     /// [`MAX_COPY`].
     pub fn read(&self, physical: u64, len: usize) -> Option<Cow<'_, [u8]>> {
-        container::read(&*self.0, physical, len, MAX_COPY)
+        container::read(&*self.container, physical, len, MAX_COPY)
     }
 
     /// Returns the bytes at a physical address, with the ranges that the dump lacks. `None` if they
@@ -304,7 +328,7 @@ impl Memory {
         let mut at = 0;
         while at < len {
             let start = at;
-            match self.0.chunk(physical + at as u64, len - at) {
+            match self.container.chunk(physical + at as u64, len - at) {
                 Chunk::Bytes(chunk) => {
                     bytes[at..][..chunk.len()].copy_from_slice(&chunk);
                     at += chunk.len();
@@ -323,7 +347,7 @@ impl Memory {
 
     /// Returns whether `len` bytes are contiguous in the file, so that they are not copied.
     pub(crate) fn is_contiguous(&self, physical: u64, len: usize) -> bool {
-        let chunk = self.0.chunk(physical, len);
+        let chunk = self.container.chunk(physical, len);
         matches!(chunk, Chunk::Bytes(Cow::Borrowed(bytes)) if bytes.len() == len)
     }
 
@@ -339,7 +363,7 @@ impl Memory {
 
     /// Returns the container.
     pub(crate) fn container(&self) -> &dyn Container {
-        &*self.0
+        &*self.container
     }
 }
 

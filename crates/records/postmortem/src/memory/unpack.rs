@@ -59,16 +59,17 @@ const PACKINGS: [Packing; 4] = [
     },
 ];
 
-/// Returns the contents of a compressed file; `None` if it is not compressed, or in another way.
+/// Returns the contents of a compressed file, and whether they are whole. If the file is damaged or
+/// cut off, they end there. `None` if it is not compressed, or in another way.
 ///
 /// # Errors
 ///
-/// [`Error::Packed`] if the file is damaged, cut off, or has more than [`MAX_UNPACKED`] bytes.
-pub(super) fn unpack(file: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+/// [`Error::Packed`] if nothing could be unpacked, or more than [`MAX_UNPACKED`] bytes.
+pub(super) fn unpack(file: &[u8]) -> Result<Option<(Vec<u8>, bool)>, Error> {
     at_most(MAX_UNPACKED, file)
 }
 
-fn at_most(most: usize, file: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+fn at_most(most: usize, file: &[u8]) -> Result<Option<(Vec<u8>, bool)>, Error> {
     let Some(packing) = PACKINGS
         .into_iter()
         .find(|packing| file.starts_with(packing.magic))
@@ -86,7 +87,8 @@ fn at_most(most: usize, file: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         Ok(())
     });
     match unpacked {
-        Ok(()) => Ok(Some(all)),
+        Ok(()) => Ok(Some((all, true))),
+        Err(_) if !is_too_large && !all.is_empty() => Ok(Some((all, false))),
         Err(_) => Err(Error::Packed {
             format: packing.name,
             is_too_large,
@@ -179,8 +181,11 @@ fn unzstd(mut rest: &[u8], each: &mut Sink<'_>) -> io::Result<()> {
 fn unlz4(mut rest: &[u8], each: &mut Sink<'_>) -> io::Result<()> {
     while !rest.is_empty() {
         // The library takes a cut before any block for the end.
-        let len = lz4_frame(rest).ok_or_else(invalid)?;
-        let (frame, next) = rest.split_at_checked(len).ok_or_else(invalid)?;
+        let frame = lz4_frame(rest).and_then(|len| rest.split_at_checked(len));
+        let Some((frame, next)) = frame else {
+            copy(lz4_flex::frame::FrameDecoder::new(rest), each)?;
+            return Err(invalid());
+        };
         copy(lz4_flex::frame::FrameDecoder::new(frame), each)?;
         rest = next;
     }
@@ -226,13 +231,14 @@ mod tests {
 
         let mut before = None;
         for file in recorded() {
-            let unpacked = at_most(LEN, &file).unwrap().unwrap();
+            let (unpacked, is_whole) = at_most(LEN, &file).unwrap().unwrap();
+            assert!(is_whole);
             assert!(unpacked.len() == LEN && unpacked.starts_with(b"makedumpfile"));
             let before = before.get_or_insert(unpacked.clone());
             assert!(*before == unpacked);
             // Tools append files.
             let twice = at_most(2 * LEN, &file.repeat(2)).unwrap().unwrap();
-            assert!(twice == unpacked.repeat(2));
+            assert!(twice == (unpacked.repeat(2), true));
             let error = at_most(LEN - 1, &file).unwrap_err();
             assert!(matches!(
                 error,
@@ -245,24 +251,30 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_or_cut_off_file_is_an_error() {
+    fn of_a_damaged_or_cut_off_file_the_part_before_is_unpacked() {
+        const MOST: usize = 1 << 20;
+
         for file in recorded() {
-            let is_error = |file: &[u8]| {
-                let error = at_most(1 << 20, file);
-                matches!(
-                    error,
-                    Err(Error::Packed {
-                        is_too_large: false,
-                        ..
-                    })
-                )
-            };
+            let (whole, _) = at_most(MOST, &file).unwrap().unwrap();
             for len in [8, 100, file.len() / 2, file.len() - 5, file.len() - 1] {
-                assert!(is_error(&file[..len]), "{len}: {:x?}", &file[..4]);
+                match at_most(MOST, &file[..len]) {
+                    Ok(unpacked) => {
+                        let (part, is_whole) = unpacked.unwrap();
+                        assert!(whole.starts_with(&part) && !is_whole && !part.is_empty());
+                    }
+                    Err(Error::Packed { is_too_large, .. }) => {
+                        assert!(!is_too_large);
+                        // Others lose a block or a window, which may have all.
+                        assert!(len <= 100 || !file.starts_with(PACKINGS[0].magic), "{len}");
+                    }
+                    Err(error) => panic!("{error}"),
+                }
             }
             let mut damaged = file.clone();
             damaged[file.len() / 2] ^= 0x10;
-            assert!(is_error(&damaged), "{:x?}", &file[..4]);
+            let unpacked = at_most(MOST, &damaged);
+            let is_whole = unpacked.is_ok_and(|unpacked| unpacked.is_some_and(|it| it.1));
+            assert!(!is_whole, "{:x?}", &file[..4]);
         }
     }
 }

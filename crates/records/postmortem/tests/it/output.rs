@@ -1080,6 +1080,19 @@ fn an_image_that_was_not_searched_completely_says_so() {
 }
 
 #[test]
+fn of_a_compressed_dump_that_is_cut_off_the_part_before_is_decoded() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/printk-ring");
+    let packed = fs::read(folder.join("6.12-wrapped.lime.gz")).unwrap();
+    let bench = Bench::new();
+    bench.file("image", &packed[..packed.len() - 8000]);
+    let (status, lines) = bench.json(&["image"]);
+    assert_eq!(status, 0);
+    assert!(of(&lines, "kernel_message").count() > 2000);
+    let message = of(&lines, "end").next().unwrap()["message"].to_string();
+    assert!(message.contains("the compressed file is damaged or cut off: only its first "));
+}
+
+#[test]
 fn a_dump_that_is_cut_off_says_how_many_bytes_are_missing() {
     let memory = [vec![0; 0x1000], fixture("plain")].concat();
     let last = memory.len() as u64 - 1;

@@ -47,7 +47,7 @@ fn an_offer_before_the_predicted_time_returns_it_and_leaves_the_port_alone() {
         }
         clock.wait_until(offered.ready_at.unwrap());
     }
-    assert!(looks <= 4, "{looks}");
+    assert!(looks <= 4, "the FIFO took the load at look {looks}");
 }
 
 #[test]

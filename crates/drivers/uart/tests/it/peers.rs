@@ -6,14 +6,91 @@ use std::convert::Infallible;
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Counting, Registers};
-use nostall_uart::registers::{LSR, lsr};
+use nostall_uart::registers::{self as ours, LSR, fcr, ier, lcr, lsr, mcr, msr};
 use nostall_uart::{Console, LineSettings, Model, Strategy};
 use uart_16550::backend::Backend;
-use uart_16550::spec::registers::LSR as PeerLsr;
+use uart_16550::spec::registers as theirs;
+use uart_16550::spec::registers::offsets;
 use uart_16550::{Config, Uart16550};
 use vm_superio::serial::{NoEvents, Serial};
 
 const TEXT: &[u8] = include_bytes!("../../../../lab/nostall-lab/fixtures/console/linux-boot.log");
+
+/// Our models have our driver's constants, so a wrong one would be wrong on both sides.
+#[test]
+fn registers_and_their_bits_are_those_of_another_crate() {
+    let bits = [
+        (ier::RECEIVED_DATA, theirs::IER::DATA_READY.bits()),
+        (ier::TRANSMITTER_EMPTY, theirs::IER::THR_EMPTY.bits()),
+        (ier::LINE_STATUS, theirs::IER::RECEIVER_LINE_STATUS.bits()),
+        (ier::MODEM_STATUS, theirs::IER::MODEM_STATUS.bits()),
+        (ours::iir::NONE, theirs::ISR::INTERRUPT_STATUS.bits()),
+        (fcr::ENABLE, theirs::FCR::FIFO_ENABLE.bits()),
+        (fcr::CLEAR_RECEIVE, theirs::FCR::RX_FIFO_RESET.bits()),
+        (fcr::CLEAR_TRANSMIT, theirs::FCR::TX_FIFO_RESET.bits()),
+        (fcr::DMA_MODE, theirs::FCR::DMA_MODE.bits()),
+        (lcr::STOP, theirs::LCR::MORE_STOP_BITS.bits()),
+        (lcr::PARITY, theirs::LCR::PARITY0.bits()),
+        (lcr::EVEN, theirs::LCR::PARITY1.bits()),
+        (lcr::STICK, theirs::LCR::PARITY2.bits()),
+        (lcr::BREAK, theirs::LCR::SET_BREAK.bits()),
+        (lcr::DLAB, theirs::LCR::DLAB.bits()),
+        (mcr::DTR, theirs::MCR::DTR.bits()),
+        (mcr::RTS, theirs::MCR::RTS.bits()),
+        (mcr::OUT1, theirs::MCR::OUT_1.bits()),
+        (mcr::OUT2, theirs::MCR::OUT_2_INT_ENABLE.bits()),
+        (mcr::LOOP, theirs::MCR::LOOP_BACK.bits()),
+        (lsr::DATA_READY, theirs::LSR::DATA_READY.bits()),
+        (lsr::OVERRUN, theirs::LSR::OVERRUN_ERROR.bits()),
+        (lsr::PARITY, theirs::LSR::PARITY_ERROR.bits()),
+        (lsr::FRAMING, theirs::LSR::FRAMING_ERROR.bits()),
+        (lsr::BREAK, theirs::LSR::BREAK_INTERRUPT.bits()),
+        (lsr::THRE, theirs::LSR::THR_EMPTY.bits()),
+        (lsr::TEMT, theirs::LSR::TRANSMITTER_EMPTY.bits()),
+        (lsr::FIFO_ERROR, theirs::LSR::FIFO_DATA_ERROR.bits()),
+        (msr::DELTA_CTS, theirs::MSR::DELTA_CTS.bits()),
+        (msr::DELTA_DSR, theirs::MSR::DELTA_DSR.bits()),
+        (msr::TRAILING_RI, theirs::MSR::TRAILING_EDGE_RI.bits()),
+        (msr::DELTA_DCD, theirs::MSR::DELTA_CD.bits()),
+        (msr::CTS, theirs::MSR::CTS.bits()),
+        (msr::DSR, theirs::MSR::DSR.bits()),
+        (msr::RI, theirs::MSR::RI.bits()),
+        (msr::DCD, theirs::MSR::CD.bits()),
+    ];
+    for (nth, (ours, theirs)) in bits.into_iter().enumerate() {
+        assert_eq!(ours, theirs, "bit {nth} of the list");
+    }
+    let registers = [
+        [ours::THR, ours::IER, ours::IIR, ours::FCR, ours::LCR],
+        [ours::MCR, LSR, ours::MSR, ours::SCR, ours::DLM],
+    ];
+    let others = [
+        [
+            offsets::DATA,
+            offsets::IER,
+            offsets::ISR,
+            offsets::FCR,
+            offsets::LCR,
+        ],
+        [
+            offsets::MCR,
+            offsets::LSR,
+            offsets::MSR,
+            offsets::SPR,
+            offsets::DLM,
+        ],
+    ];
+    assert_eq!(registers, others);
+}
+
+/// Polls until the last bit has left; a line that never ends is an error, not a test without an end.
+fn await_end(is_over: impl FnMut() -> bool) {
+    let polls = std::iter::repeat_with(is_over).take(10_000_000);
+    assert!(
+        polls.into_iter().any(|is_over| is_over),
+        "the line does not end"
+    );
+}
 
 struct NoInterrupt;
 
@@ -83,7 +160,7 @@ fn the_uart_16550_crate_passes_its_loopback_test_and_delivers_every_byte() {
         assert!(port.with(|uart| uart.sink_mut().is_empty()), "{model}");
         let text = &TEXT[..2_500];
         driver.send_bytes_exact(text);
-        while port.read8(LSR) & lsr::TEMT == 0 {}
+        await_end(|| port.read8(LSR) & lsr::TEMT != 0);
         assert_eq!(port.with(|uart| uart.lost()), 0, "{model}");
         assert!(port.with(|uart| *uart.sink_mut() == text), "{model}");
     }
@@ -99,7 +176,7 @@ fn accesses_of_uart_16550(len: usize) -> u64 {
     driver.init(Config::default()).unwrap();
     let before = port.counts();
     driver.send_bytes_exact(&vec![b'x'; len]);
-    while !driver.lsr().contains(PeerLsr::TRANSMITTER_EMPTY) {}
+    await_end(|| driver.lsr().contains(theirs::LSR::TRANSMITTER_EMPTY));
     (port.counts() - before).bus_accesses()
 }
 

@@ -187,16 +187,7 @@ NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-s
 FULL := deny public-api-check msrv features semver minimal-versions loom miri-seeds barriers stress spi-features kills fuzz static static-arm \
 	no-kernel package dist-check book report-test fleet linux-traces linux-flood mutants mutants-cores
 full:
-	@mkdir -p target/full; revision=$$(git describe --always --abbrev=40 --exclude '*' --dirty="-changed-$$(date +%s)"); \
-	for check in $(FULL); do \
-		grep -qs "^$$revision .* no failure" target/full/$$check && continue; \
-		echo "== make $$check"; start=$$(date +%s); \
-		if $(MAKE) --no-print-directory $$check; then result='no failure'; else result=failed; fi; \
-		echo "$$revision $$(($$(date +%s) - start)) s, $$result" | tee target/full/$$check; \
-	done; \
-	echo "The checks of $$revision:"; \
-	for check in $(FULL); do echo "$$check: $$(cut -d' ' -f2- target/full/$$check)"; done; \
-	! grep -q ' failed$$' $(FULL:%=target/full/%)
+	@scripts/full $(FULL)
 
 # Every pair of features of each crate. The guest kernels have their own check.
 .PHONY: features

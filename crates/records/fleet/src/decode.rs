@@ -109,7 +109,10 @@ pub fn decode(
     match dump.open(source) {
         Ok(image) => {
             match log_text(&image) {
-                Some(text) => dump.text_file(&text),
+                Some(text) => {
+                    dump.text_file(&text);
+                    dump.facts.error = image.doubt();
+                }
                 None => dump.image(&image),
             }
             let checked = image.check().map_err(Into::into);

@@ -153,7 +153,8 @@ impl Job<'_> {
             log.tell(&mut kernel);
             self.cause(&kernel, &image, input)?;
             self.found(log.describe());
-            return self.part(&image, input, &mut *log, true);
+            let outcome = self.part(&image, input, &mut *log, true)?;
+            return Ok(checked(outcome, &image, input, None));
         }
         let goes_first = is_printed && is_whole;
         let mut early = goes_first.then(|| kernel_logs::of_header(&image)).flatten();
@@ -250,21 +251,10 @@ impl Job<'_> {
                 regions.unlisted,
             )
         };
-        let mut outcome = outcome.unwrap_or_else(|| Outcome::none(Status::None, none()));
-        if let Err(error) = image.check() {
-            let message = format!("{input}: {error}");
-            return Ok(outcome.and(Outcome::none(Status::Error, message)));
-        }
+        let outcome = outcome.unwrap_or_else(|| Outcome::none(Status::None, none()));
         let cut = (!regions.is_complete).then(|| Detection::CUT_SHORT.to_owned());
         let doubts = cut.into_iter().chain(discovery.doubt());
-        for doubt in doubts.chain(image.doubt()) {
-            let doubt = format!("{input}: {doubt}");
-            outcome.message = Some(match outcome.message {
-                Some(message) => format!("{message}; {doubt}"),
-                None => doubt,
-            });
-        }
-        Ok(outcome)
+        Ok(checked(outcome, &image, input, doubts))
     }
 
     /// Shows the parts of a kind.
@@ -779,9 +769,33 @@ fn no_region(
     )
 }
 
+/// Adds what is in doubt about an image that was read.
+fn checked(
+    mut outcome: Outcome,
+    image: &Memory,
+    input: &Input,
+    doubts: impl IntoIterator<Item = String>,
+) -> Outcome {
+    if let Err(error) = image.check() {
+        let message = format!("{input}: {error}");
+        return outcome.and(Outcome::none(Status::Error, message));
+    }
+    for doubt in doubts.into_iter().chain(image.doubt()) {
+        let doubt = format!("{input}: {doubt}");
+        outcome.message = Some(match outcome.message {
+            Some(message) => format!("{message}; {doubt}"),
+            None => doubt,
+        });
+    }
+    outcome
+}
+
+/// Missing memory is not zeros.
 fn has_only_zeros(image: &Memory) -> bool {
     let mut data = image.data();
-    !image.segments().is_empty() && data.all(|(_, bytes)| bytes.iter().all(|byte| *byte == 0))
+    !image.segments().is_empty()
+        && image.doubt().is_none()
+        && data.all(|(_, bytes)| bytes.iter().all(|byte| *byte == 0))
 }
 
 /// Returns a sign of Linux in an image without its log: a VMCOREINFO, or a banner.

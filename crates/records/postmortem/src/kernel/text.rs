@@ -6,8 +6,8 @@ use super::line::starts_with_time;
 use crate::decompress::starts_with_reason;
 use crate::memory::{DumpFormat, Memory};
 
-/// Number of bytes at the start of a text in which no byte is 0.
-const START: usize = 4096;
+/// Number of bytes of the largest text. Linux's largest ring has 32 MiB.
+const MOST: usize = 64 << 20;
 
 /// Returns the bytes of an image that is the text of a log; `None` for memory. A text is a file of
 /// Linux's `/sys/fs/pstore`, or has the lines that `dmesg` and kdump's tools write.
@@ -16,12 +16,10 @@ pub fn log_text(image: &Memory) -> Option<Cow<'_, [u8]>> {
         return None;
     }
     let len = usize::try_from(image.segments().first()?.len).ok()?;
-    let start = image.read(0, len.min(START))?;
-    let is_text = starts_with_time(&start) && !start.contains(&0);
-    if !(is_text || starts_with_reason(&start)) {
-        return None;
-    }
-    image.read(0, len)
+    let bytes = image.read(0, len).filter(|_| len <= MOST)?;
+    // Memory that begins with a text goes on with other bytes.
+    let is_text = starts_with_time(&bytes) && !bytes.contains(&0);
+    (is_text || starts_with_reason(&bytes)).then_some(bytes)
 }
 
 #[cfg(test)]

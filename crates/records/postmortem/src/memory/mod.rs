@@ -259,7 +259,7 @@ impl Memory {
         let cut = self.cut.map(|unpacked| {
             format!(
                 "the compressed file is damaged or cut off: only its first {unpacked} bytes could be \
-                 unpacked, and the last of them may be wrong"
+                 unpacked, and if it is damaged, any of them may be wrong"
             )
         });
         let (damaged, differing) = (self.container.damaged(), self.container.differing());

@@ -1080,6 +1080,25 @@ fn an_image_that_was_not_searched_completely_says_so() {
 }
 
 #[test]
+fn of_a_compressed_text_that_is_cut_off_the_doubt_is_told() {
+    let records = (0..9_000).map(|record| format!("[{record:5}.000000] {}\n", record * record));
+    let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    let text = records.collect::<String>();
+    packed.extend(miniz_oxide::deflate::compress_to_vec(text.as_bytes(), 6));
+    packed.truncate(packed.len() / 2);
+    let bench = Bench::new();
+    bench.file("image", &packed);
+    let (status, lines) = bench.json(&["image"]);
+    assert_eq!(status, 0);
+    assert_eq!(of(&lines, "log_text").count(), 1);
+    let message = of(&lines, "end").next().unwrap()["message"].to_string();
+    assert!(
+        message.contains("the compressed file is damaged or cut off"),
+        "{message}"
+    );
+}
+
+#[test]
 fn of_a_compressed_dump_that_is_cut_off_the_part_before_is_decoded() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/printk-ring");
     let packed = fs::read(folder.join("6.12-wrapped.lime.gz")).unwrap();

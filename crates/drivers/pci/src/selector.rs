@@ -27,8 +27,8 @@ impl Known {
     /// Hypervisors whose ECAM is known to work, at no more than half the cost of ports.
     ///
     /// The entry for VMware is from a patch of Linux, which was not merged ("x86/PCI: Prefer MMIO over
-    /// PIO on VMware hypervisor", 2022). There, 100,000 reads take 8.5 s instead of 12.8 s, and 0.01 s if the registers are
-    /// mapped. This project's tests cover KVM's and QEMU's.
+    /// PIO on VMware hypervisor", 2022). There, 100,000 reads take 8.5 s instead of 12.8 s, and 0.01 s
+    /// if the registers are mapped. This project's tests cover KVM's and QEMU's.
     pub const TABLE: &'static [Self] = &[
         Self {
             signature: Signature::VMWARE,

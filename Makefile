@@ -189,11 +189,11 @@ FULL := deny public-api-check msrv features semver minimal-versions loom miri-se
 full:
 	@scripts/full $(FULL)
 
-# Every pair of features of each crate. The guest kernels have their own check.
+# Every pair of features of each crate. The guest kernels and the Python module have their own checks.
 .PHONY: features
 features:
 	@scripts/setup cargo-tools cargo-hack
-	NOSTALL_KERNEL=/dev/null cargo hack check --locked --feature-powerset --depth 2 --workspace --exclude nostall-kernel
+	NOSTALL_KERNEL=/dev/null cargo hack check --locked --feature-powerset --depth 2 --workspace --exclude nostall-kernel --exclude nostall-python
 
 .PHONY: minimal-versions
 minimal-versions:
@@ -573,8 +573,7 @@ publish-check:
 	@scripts/setup check
 	scripts/publish --dry-run
 
-# The Python package. Its workspace and its environment are apart from the rest; the crates that
-# both build are built once.
+# The Python package, in an environment of its own.
 TARGET_FOLDER = $(shell cargo metadata --no-deps --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 PYTHON_ENV = $(TARGET_FOLDER)/python-env
@@ -585,8 +584,7 @@ python:
 		'$(PYTHON_ENV)/bin/maturin' develop --release --locked --manifest-path python/Cargo.toml
 
 python-test: python
-	cargo fmt --manifest-path python/Cargo.toml --check
-	cargo clippy --locked --release --manifest-path python/Cargo.toml --target-dir '$(TARGET_FOLDER)' -- -D warnings
+	cargo clippy --locked --release --package nostall-python -- -D warnings
 	cd python && '$(PYTHON_ENV)/bin/python' -m pytest
 
 # The examples of docs/src/fleet-query.md on a made fleet, and the hooks of docs/src/fleet-hosts.md.

@@ -3,7 +3,8 @@
 //! - [`threads`]: a flash and an RFID reader, blocking; its drivers are in [`blocking`];
 //! - [`embassy`]: a flash and a display, awaited;
 //! - [`interrupt`]: an SD card and a display on bare metal; an interrupt handler submits;
-//! - [`card`]: a file of an SD card, on bare metal.
+//! - [`card`]: a file of an SD card, on bare metal;
+//! - [`firmware`]: two devices on a bus in a local variable.
 //!
 //! [`board`] is not part of the programs. On a host it has models of the chips. Elsewhere it
 //! is the SSI of TI's LM3S6965, whose registers stand for a HAL.
@@ -16,6 +17,7 @@ pub mod board;
 pub mod blocking;
 pub mod card;
 pub mod embassy;
+pub mod firmware;
 #[cfg(target_os = "none")]
 pub mod interrupt;
 #[cfg(not(target_os = "none"))]

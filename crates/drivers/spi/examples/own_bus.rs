@@ -6,12 +6,15 @@
 use std::error::Error;
 
 // ANCHOR: program
+use std::thread;
+use std::time::Duration;
+
 use embedded_hal::spi::{MODE_0, MODE_3};
 use hal::{Pin, Spi};
 use nostall_spi::controllers::{Configure, Hal};
 use nostall_spi::{Bus, Capabilities, Fault, Settings, Threads, Wire};
 
-/// Clock and mode of the bus, which embedded-hal's `SpiBus` does not cover.
+/// Clock, mode and sleep of the bus, which embedded-hal's `SpiBus` does not cover.
 struct Clocked;
 
 impl Configure<Spi> for Clocked {
@@ -25,6 +28,15 @@ impl Configure<Spi> for Clocked {
         spi.set(wire.mode, wire.clock);
         Ok(wire.clock) // the actual clock
     }
+
+    fn prepare(&mut self, spi: &mut Spi) -> Result<(), Fault> {
+        spi.power(true);
+        Ok(())
+    }
+
+    fn unprepare(&mut self, spi: &mut Spi) {
+        spi.power(false);
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -35,6 +47,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sensor = bus.device(Settings::new(1_000_000, 1).mode(MODE_3))?;
     flash.write(&[0x9f])?;
     sensor.write(&[0x20, 0x57])?;
+    // A `Worker` does this for a bus in a `static`.
+    while bus.poll().is_some() {
+        thread::sleep(Duration::from_secs(1));
+    }
     Ok(())
 }
 // ANCHOR_END: program
@@ -51,6 +67,9 @@ mod hal {
     impl Spi {
         pub fn set(&mut self, mode: Mode, hertz: u32) {
             println!("{hertz} Hz, clock {:?}", mode.polarity);
+        }
+        pub fn power(&mut self, on: bool) {
+            println!("{}", if on { "awake" } else { "asleep" });
         }
     }
 

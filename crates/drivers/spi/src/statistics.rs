@@ -72,9 +72,9 @@ counters! {
     by_worker
     /// Number of wake-ups of the worker by other contexts. The times of its own polls do not count.
     wakeups
-    /// Number of wake-ups of the hardware.
+    /// Number of calls that woke the hardware.
     preparations
-    /// Number of times that the hardware was put to sleep.
+    /// Number of calls that put the hardware to sleep. Many controllers do nothing then.
     teardowns
     /// Number of failed messages, including time-outs.
     errors

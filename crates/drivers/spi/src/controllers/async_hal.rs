@@ -54,7 +54,8 @@ pub struct AsyncHal<B, L, K = (u32, Mode)>(Parts<B, L, K>);
 
 impl<B: SpiBus, L: Lines, K: Configure<B>> AsyncHal<B, L, K> {
     /// Creates the controller. `lines` must be in the state in which no device is selected.
-    /// `settings` are the clock and mode of a bus that keeps them, or can [`Configure`] the bus.
+    /// `settings` are the clock and mode of a bus that keeps them, and is always awake. Or they
+    /// [`Configure`] the bus.
     pub const fn new(bus: B, lines: L, settings: K) -> Self {
         Self(Parts::new(bus, lines, settings))
     }
@@ -83,6 +84,14 @@ fn in_place<T>(time: Nanos, future: impl Future<Output = Result<T, Fault>>) -> R
 impl<B: SpiBus, L: Lines, K: Configure<B>> Controller for AsyncHal<B, L, K> {
     fn capabilities(&self) -> Capabilities {
         self.0.capabilities()
+    }
+
+    fn prepare(&mut self) -> Result<(), Fault> {
+        self.0.prepare()
+    }
+
+    fn unprepare(&mut self) {
+        self.0.unprepare();
     }
 
     fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {

@@ -40,13 +40,14 @@ use crate::words::Words;
 ///
 /// A blocking transfer ends when the bus's method returns: it has no time limit. `SpiBus::read` is
 /// not called: to receive only, `transfer_in_place` sends [`Settings::fill`](crate::Settings::fill).
-/// The hardware is not put to sleep: embedded-hal has no method for it.
+/// embedded-hal has no method that puts the hardware to sleep: [`Configure::unprepare`] is one.
 #[derive(Debug)]
 pub struct Hal<B, L, K = (u32, Mode)>(Parts<B, L, K>);
 
 impl<B: SpiBus, L: Lines, K: Configure<B>> Hal<B, L, K> {
     /// Creates the controller. `lines` must be in the state in which no device is selected.
-    /// `settings` are the clock and mode of a bus that keeps them, or can [`Configure`] the bus.
+    /// `settings` are the clock and mode of a bus that keeps them, and is always awake. Or they
+    /// [`Configure`] the bus.
     pub const fn new(bus: B, lines: L, settings: K) -> Self {
         Self(Parts::new(bus, lines, settings))
     }
@@ -60,6 +61,14 @@ impl<B: SpiBus, L: Lines, K: Configure<B>> Hal<B, L, K> {
 impl<B: SpiBus, L: Lines, K: Configure<B>> Controller for Hal<B, L, K> {
     fn capabilities(&self) -> Capabilities {
         self.0.capabilities()
+    }
+
+    fn prepare(&mut self) -> Result<(), Fault> {
+        self.0.prepare()
+    }
+
+    fn unprepare(&mut self) {
+        self.0.unprepare();
     }
 
     fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {

@@ -11,7 +11,7 @@ use crate::settings::{Select, Wire};
 use crate::twins::{awaited, blocked};
 use crate::words::Words;
 
-/// Clock and mode of a bus `B`, which embedded-hal's `SpiBus` traits do not cover.
+/// Clock, mode and sleep of a bus `B`, which embedded-hal's `SpiBus` traits do not cover.
 ///
 /// Implement it for a type of your own, with the functions of the bus's HAL. For a bus whose
 /// settings are made elsewhere, its clock and mode suffice: `(8_000_000, MODE_0)`.
@@ -28,6 +28,19 @@ pub trait Configure<B> {
     ///
     /// [`Fault`] if the settings are not possible.
     fn configure(&mut self, bus: &mut B, wire: &Wire) -> Result<u32, Fault>;
+
+    /// Wakes the bus: clocks, power, pins, DMA. Called when and as
+    /// [`Controller::prepare`](crate::Controller::prepare) is. By default, the bus is always awake.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if the bus does not wake. The message is not run; the next one tries again.
+    fn prepare(&mut self, _bus: &mut B) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Puts the bus to sleep, until [`prepare`](Self::prepare). By default, it stays awake.
+    fn unprepare(&mut self, _bus: &mut B) {}
 }
 
 /// A bus that keeps its clock, in hertz, and its mode. A device with another mode, or that allows
@@ -78,6 +91,14 @@ impl<B, L: Lines, K: Configure<B>> Parts<B, L, K> {
     /// Returns the capabilities of the settings. The pins have either polarity.
     pub(super) fn capabilities(&self) -> Capabilities {
         self.settings.capabilities(L::COUNT).with_active_high()
+    }
+
+    pub(super) fn prepare(&mut self) -> Result<(), Fault> {
+        self.settings.prepare(&mut self.bus)
+    }
+
+    pub(super) fn unprepare(&mut self) {
+        self.settings.unprepare(&mut self.bus);
     }
 
     /// Sets the bus. Flushes it first after an aborted transfer.

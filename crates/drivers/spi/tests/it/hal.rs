@@ -11,10 +11,10 @@ use embedded_hal_mock::eh1::digital::{Mock as MockPin, State, Transaction as Edg
 use embedded_hal_mock::eh1::spi::{Mock as Spi, Transaction as Traffic};
 use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos};
-use nostall_spi::controllers::{AsyncHal, Hal};
+use nostall_spi::controllers::{AsyncHal, Configure, Hal};
 use nostall_spi::{
-    Bare, Bus, Device, Error, Fault, Invalid, MODE_0, MODE_3, Mode, Polarity, Select, Settings,
-    Transfer, WordSize,
+    Bare, Bus, Capabilities, Controller, Device, Error, Fault, Invalid, MODE_0, MODE_3, Mode,
+    Polarity, Select, Settings, Transfer, Wire, WordSize,
 };
 
 type HalBus = Bus<Hal<Spi<u8>, [MockPin; 2]>, Bare<VirtualClock>>;
@@ -373,6 +373,63 @@ fn nothing_is_sent_while_the_line_of_another_device_cannot_be_released() {
     assert_eq!(one.write(&[1]), Ok(()));
     assert_eq!((low(&pins[0]), low(&pins[1])), (false, false));
     spi.done();
+}
+
+/// Settings of a bus that sleeps, and the calls that it gets. The first wake-up fails.
+#[derive(Clone, Default)]
+struct Sleeper(Rc<RefCell<Vec<&'static str>>>);
+
+impl<B> Configure<B> for Sleeper {
+    fn capabilities(&self, lines: u8) -> Capabilities {
+        Capabilities::least(lines)
+    }
+    fn configure(&mut self, _bus: &mut B, wire: &Wire) -> Result<u32, Fault> {
+        self.0.borrow_mut().push("set");
+        Ok(wire.clock)
+    }
+    fn prepare(&mut self, _bus: &mut B) -> Result<(), Fault> {
+        let mut calls = self.0.borrow_mut();
+        calls.push("awake");
+        if calls.len() == 1 {
+            Err(Fault::Short)
+        } else {
+            Ok(())
+        }
+    }
+    fn unprepare(&mut self, _bus: &mut B) {
+        self.0.borrow_mut().push("asleep");
+    }
+}
+
+fn sleeps(controller: impl Controller, sleeper: &Sleeper) {
+    let clock = VirtualClock::new();
+    let bus: Bus<_, _> = Bus::new(controller, Bare(clock.clone()));
+    let device = bus.device(settings()).unwrap();
+    assert!(device.write(&[1]).is_err());
+    for _ in 0..2 {
+        device.write(&[1]).unwrap();
+        device.write(&[1]).unwrap();
+        while let Some(next) = bus.poll() {
+            clock.wait_until(next);
+        }
+    }
+    let period = ["awake", "set", "asleep"];
+    assert_eq!(
+        *sleeper.0.borrow(),
+        [&["awake"][..], &period, &period].concat()
+    );
+}
+
+#[test]
+fn a_hals_bus_sleeps_once_in_a_busy_period_if_its_settings_can() {
+    let (sleeper, pins) = (Sleeper::default(), [Weak::default()]);
+    let write = [Traffic::write_vec(vec![1]), Traffic::flush()];
+    let mut spi = Spi::new(&[&write[..]; 4].concat());
+    sleeps(Hal::new(spi.clone(), pins, sleeper.clone()), &sleeper);
+    spi.done();
+
+    let (sleeper, dma) = (Sleeper::default(), Dma::default());
+    sleeps(AsyncHal::new(dma.clone(), [dma], sleeper.clone()), &sleeper);
 }
 
 /// Releases the mocks; the caller checks that all expected calls were made.

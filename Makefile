@@ -380,12 +380,13 @@ CRATE_EXAMPLE := timeout 60 cargo run --locked --quiet --all-features --example
 crate-examples:
 	@scripts/setup run
 	cargo build --locked --all-features --example count --example functions --example virtual_time \
-		--example panic_backlog
+		--example panic_backlog --example panic_record
 	$(CRATE_EXAMPLE) count
 	gzip -dc crates/drivers/pci/tests/fixtures/pc/lspci-xxxx.txt.gz | \
 		$(CRATE_EXAMPLE) functions -- /dev/stdin
 	$(CRATE_EXAMPLE) virtual_time
 	$(CRATE_EXAMPLE) panic_backlog
+	$(CRATE_EXAMPLE) panic_record | grep 'out of coffee'
 
 # The starts of the book, copied from it into an empty folder (START="start-trace" for one).
 .PHONY: starts

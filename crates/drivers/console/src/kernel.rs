@@ -33,8 +33,9 @@ pub trait Kernel: Clock {
     ///
     /// The timer may be shared, for example with the scheduler, if each user keeps the earlier of
     /// two times. The console sets a time once, and again after each interrupt, when the mark is
-    /// dropped. So a handler that clears the timer must do so before that, and no other code may
-    /// cancel the time.
+    /// dropped, if there is more to send. So a handler that clears the timer must do so before that, and
+    /// no other code may cancel the time. On Arm and RISC-V a handler has to clear or set it: the
+    /// interrupt lasts until then.
     ///
     /// The time is one of this [`Clock`]. A timer with finer steps than the clock's interrupts too
     /// early, and again after each mark, until the clock's next step.

@@ -253,7 +253,7 @@ impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
 impl<U: UartHardware + Clone, K: Kernel + Clone> SystemConsole<U, K> {
     /// Opens the port, enables its receive interrupt, and starts to send the records in the ring.
     /// Takes as long as [`Console::open`]: at 115,200 baud at most 20 ms, and 60 ms if the port ignores
-    /// its settings. A second call replaces the port.
+    /// its settings. A second call replaces the port. Input that came before is discarded.
     ///
     /// A panic that finds the port in use works on a clone of `uart`, and a panic inside of it on
     /// another one. So a clone must access the same port.

@@ -913,6 +913,7 @@ const CPU: &str = "
     pub fn number() -> u16 { unimplemented!() }
     pub fn masked<T>(_: impl FnOnce() -> T) -> T { unimplemented!() }
     pub fn set_timer(_: nostall_console::Nanos) {}
+    pub fn stop_timer() {}
     pub fn stop_others() {}
 ";
 
@@ -930,20 +931,20 @@ fn the_quick_start_compiles_in_an_empty_crate_only_with_the_functions_of_a_kerne
     let program = after(QUICK_START);
     let (x86_64, riscv64) = ("x86_64-unknown-none", "riscv64gc-unknown-none-elf");
     let aarch64 = "aarch64-unknown-none-softfloat";
-    let of_timer = ["set_timer", "stop_others"];
+    let of_timer = ["set_timer", "stop_timer", "stop_others"];
     let programs = [
         (x86_64, first.to_owned(), 16, &[][..]),
-        (x86_64, program.to_owned(), 35, &of_timer),
+        (x86_64, program.to_owned(), 36, &of_timer),
         (
             riscv64,
             with_changes(program, after(ON_RISC_V)),
-            35,
+            36,
             &of_timer,
         ),
         (
             aarch64,
             with_changes(program, after(ON_AARCH64)),
-            35,
+            36,
             &of_timer,
         ),
     ];

@@ -94,6 +94,7 @@ def test_memory_that_a_crash_kernel_wrote_becomes_rows_of_this_machine(machine):
     crash = machine.dumps / "2026-11-20 23:32"
     crash.mkdir()
     shutil.copy(DUMP, crash / "vmcore")
+    (machine.dumps / "kexec_cmd").write_text("/sbin/kexec -p\n")  # kdump-tools' own
     machine.run()
     assert machine.rows("machine, format, kernel") == [("host-7", "raw", "6.1.192")]
     [(path,)] = machine.rows("path")

@@ -8,11 +8,11 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+// ANCHOR: futures
 use nostall_trace::{ProgramOptions, ProgramTrace, TraceLayer, traced};
 use tracing::Instrument;
 use tracing_subscriber::layer::SubscriberExt;
 
-// ANCHOR: futures
 async fn answer(request: u32) {
     search(request);
     send()

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read, Seek};
@@ -318,12 +319,14 @@ impl<'a> Dump<'a> {
         if let Some(info) = info.or(only.map(|(_, info)| info)) {
             self.kernel.read_vmcoreinfo(info);
         }
+        let crash = only.and_then(|(_, info)| microseconds(info.crash_time()?, 0));
+        self.facts.time = self.facts.time.max(crash);
         let rings = discovery.log_rings(&decoded);
         doubts.extend(discovery.doubt());
         self.facts.error = (!doubts.is_empty()).then(|| doubts.join("; "));
         self.facts.kernel_logs = logs.len() as u32;
         if let Some(log) = logs.first() {
-            self.kernel_log(log);
+            self.kernel_log(log, crash);
         }
         for ring in rings {
             self.log_ring(&ring.ring());
@@ -478,11 +481,11 @@ impl<'a> Dump<'a> {
     }
 
     /// Adds the records of printk's ring.
-    fn kernel_log(&mut self, log: &KernelLog<'_>) {
+    fn kernel_log(&mut self, log: &KernelLog<'_>, crash: Option<i64>) {
         let counts = log.counts;
         let damaged = counts.lost + counts.missing + counts.foreign;
         self.facts.damaged += u32::try_from(damaged).unwrap_or(u32::MAX);
-        let columns = self.log("printk", Trust::Unchecked, None);
+        let columns = self.log("printk", Trust::Unchecked, crash);
         let mut parser = Parser::default();
         let mut records = HashMap::new();
         for message in log.messages() {
@@ -1052,9 +1055,16 @@ fn is_large(found: &FoundRegion) -> bool {
     found.geometry.len() > LARGE_REGION || records.any(|place| place.division.data() > LARGE_RECORD)
 }
 
-/// Returns the name of the machine, which is that of the directory.
+/// Returns the name of the machine, which is that of the directory. A directory of kdump-tools, whose
+/// name is a time, is left out.
 fn machine(path: &Path, redact: bool) -> Option<String> {
-    let name = path.parent()?.file_name()?.to_string_lossy();
+    let names = path.ancestors().skip(1).map(Path::file_name);
+    let is_time =
+        |name: &OsStr| name.len() == 12 && name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let name = names
+        .flatten()
+        .find(|name| !is_time(name))?
+        .to_string_lossy();
     Some(match redact {
         true => hex(&Sha256::digest(name.as_bytes())[..8]),
         false => name.into_owned(),

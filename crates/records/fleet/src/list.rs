@@ -73,8 +73,8 @@ pub fn check(inputs: &[PathBuf]) -> Result<()> {
 }
 
 /// Passes each input to `each`. `@FILE` is a list of paths, and `-` a list on standard input. A
-/// directory stands for all regular files in it and below, in the order of their names. Links in
-/// directories are not followed, and the directory `besides` is left out. A line of a list ends in
+/// directory stands for all regular files in it and below, in the order of their names, but for
+/// kdump-tools' own. Links in directories are not followed, and the directory `besides` is left out. A line of a list ends in
 /// a line feed. A carriage return before it is part of the name if a file has that name.
 ///
 /// A directory that cannot be read is an input itself, so that its error is not lost.
@@ -189,7 +189,11 @@ fn entries(folder: &Path) -> io::Result<Vec<(bool, OsString)>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        if kind.is_dir() || kind.is_file() {
+        // kdump-tools' own files, beside its dumps.
+        let is_tool = ["kexec_cmd", "kdump_lock"]
+            .map(Into::into)
+            .contains(&entry.file_name());
+        if kind.is_dir() || kind.is_file() && !is_tool {
             entries.push((kind.is_dir(), entry.file_name()));
         }
     }

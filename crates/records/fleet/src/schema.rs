@@ -115,7 +115,7 @@ pub const DUMPS: Table = Table {
             Text,
             Unknown,
             "",
-            "name of the directory that the input is in; with `--redact` 16 digits of its SHA-256",
+            "name of the directory that the input is in, or of the one above kdump's `YYYYMMDDHHMM`; with `--redact` 16 digits of its hash",
         ),
         column("size", Long, Unknown, "bytes", "size of the input"),
         column(
@@ -173,7 +173,7 @@ pub const DUMPS: Table = Table {
             Time,
             Unknown,
             "UTC",
-            "time of the newest kernel log; null outside the years 1 to 9999, or of a header that failed error correction",
+            "time of the newest kernel log in ramoops, or kdump's; null outside the years 1 to 9999, or of a header that failed error correction",
         ),
         column(
             "uptime",
@@ -550,7 +550,7 @@ pub const CRASHES: Table = Table {
             Time,
             Unknown,
             "UTC",
-            "time of the kernel log that has the report",
+            "time of the kernel log in ramoops that has the report, or of the crash as kdump has it",
         ),
         column(
             "trust",

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
+use memchr::memmem;
 use nostall_fleet::synth::Fleet;
 use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::Memory;
@@ -627,6 +628,46 @@ fn the_text_of_a_log_has_the_crash_and_the_signature_of_its_dump() {
         });
         assert_eq!(crashes[0], crashes[1], "{name}");
         assert_eq!(crashes[0], crashes[2], "{name}");
+    }
+}
+
+/// Debian's layout is `/var/crash/TIME/dump.TIME`.
+#[test]
+fn the_time_and_the_machine_of_a_crash_are_those_of_kdump() {
+    let dump = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../postmortem/tests/fixtures/printk-ring/6.1.lime.gz"
+    );
+    let memory = Memory::open(dump).unwrap();
+    let mut lime = Vec::new();
+    for (start, bytes) in memory.data() {
+        let mut bytes = bytes.into_owned();
+        // Linux writes its time at the end of the text.
+        if let Some(text) = memmem::find(&bytes, b"OSRELEASE=") {
+            let end = text + memmem::find(&bytes[text..], b"\0").unwrap();
+            let time = b"CRASHTIME=1700000000\n";
+            bytes[end..][..time.len()].copy_from_slice(time);
+        }
+        lime.extend(b"EMiL\x01\0\0\0");
+        lime.extend(start.to_le_bytes());
+        lime.extend((start + bytes.len() as u64 - 1).to_le_bytes());
+        lime.extend([0; 8]);
+        lime.extend(bytes);
+    }
+    let folder = TempDir::new().unwrap();
+    let crash = folder.path().join("web1/202311142213");
+    fs::create_dir_all(&crash).unwrap();
+    fs::write(crash.join("dump.202311142213"), lime).unwrap();
+    fs::write(folder.path().join("web1/kexec_cmd"), "/sbin/kexec -p").unwrap();
+    let out = folder.path().join("out");
+    export(&out, &[], &[&folder.path().join("web1")]);
+    let dumps = rows(&out, "dumps");
+    assert_eq!(texts(&dumps, "machine"), [Some("web1".to_owned())]);
+    for table in ["dumps", "crashes"] {
+        let rows = rows(&out, table);
+        let times = rows[0].column_by_name("time").unwrap();
+        let times = times.as_primitive::<TimestampMicrosecondType>();
+        assert_eq!(times.values()[..], [1_700_000_000_000_000], "{table}");
     }
 }
 

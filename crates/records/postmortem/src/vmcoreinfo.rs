@@ -59,8 +59,9 @@ impl Discovery<'_> {
             .filter_map(|at| Some((InfoSource::Memory(at), Vmcoreinfo::read(memory, at)?)));
         let mut infos = Vec::<(InfoSource, Vmcoreinfo)>::new();
         for (source, info) in header.into_iter().chain(in_memory) {
-            if !infos.iter().any(|(_, known)| known.is_copy(&info)) {
-                infos.push((source, info));
+            match infos.iter_mut().find(|(_, known)| known.is_copy(&info)) {
+                Some((_, known)) => known.0.extend(info.0),
+                None => infos.push((source, info)),
             }
         }
         infos
@@ -201,6 +202,11 @@ impl Vmcoreinfo {
     /// Returns the distance of the kernel above its linked address (KASLR), in bytes.
     pub fn kernel_offset(&self) -> Option<u64> {
         u64::from_str_radix(self.value("KERNELOFFSET")?, 16).ok()
+    }
+
+    /// Returns the time of the crash in seconds since 1970, if Linux began to dump itself (kdump).
+    pub fn crash_time(&self) -> Option<i64> {
+        self.value("CRASHTIME")?.parse().ok()
     }
 
     /// Returns the kernel's build ID: 32 to 64 hexadecimal digits.

@@ -760,12 +760,19 @@ fn no_region(
     if has_only_zeros(image) {
         return format!("{input}: only zeros {place}, as a failed copy or a full disk leaves them");
     }
+    // A damaged file explains itself (`checked`).
+    let report = match image.doubt() {
+        Some(_) => "",
+        None => {
+            ". If Linux should be in it, report this line and the answer to --version. Send no \
+            part of the dump: it may have the machine's keys and passwords"
+        }
+    };
     let instead = seen_instead(image, discovery).map_or(String::new(), |seen| format!(" {seen};"));
     format!(
         "{input}: no log of Linux 5.10 or later, no ramoops region{doubtful}, no log ring and no trace {place};\
          {instead} if you know where a region is, give its sizes: --offset, --record-size and so on \
-         (see --help). If Linux should be in it, report this line and the answer to --version. Send no \
-         part of the dump: it may have the machine's keys and passwords"
+         (see --help){report}"
     )
 }
 

@@ -10,7 +10,7 @@ use super::format::{DumpFormat, MAX_SEGMENTS, MAX_UNPACKED};
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be opened or read.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// The file is empty.
     #[error("the file is empty; was the dump cut off, or the disk full?")]

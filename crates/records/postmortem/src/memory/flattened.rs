@@ -41,7 +41,7 @@ struct Part {
 pub(super) struct Flattened {
     /// Parts by offset in the contents. They do not overlap, and are not empty.
     parts: Vec<Part>,
-    /// Whether the file has no mark of its end.
+    /// Whether the file has no mark of its end, or zeros before it.
     pub is_cut: bool,
 }
 
@@ -66,6 +66,8 @@ impl Flattened {
                 |at: usize| i64::from_be_bytes(std::array::from_fn(|byte| header[at + byte]));
             let (start, len) = match (number(0), number(8)) {
                 (-1, -1) => break false,
+                // No block: zeros, as a full disk leaves them.
+                (0, 0) => break true,
                 (start @ 0.., len @ 0..) => (start as u64, len as u64),
                 _ => break true,
             };

@@ -709,6 +709,31 @@ proptest! {
     }
 
     #[test]
+    fn zeros_in_a_flattened_file_are_its_end(
+        dump in dumps(),
+        from in any::<prop::sample::Index>(),
+        zeros in 16..20_000usize,
+    ) {
+        let contents = dump.write();
+        let blocks: Vec<_> = pieces(contents.len(), 5000).collect();
+        let mut zeroed = flatten(&contents, blocks.clone());
+        let from = from.index(blocks.len());
+        let at = 4096 + blocks[..from].iter().map(|block| 16 + block.len()).sum::<usize>();
+        let end = zeroed.len().min(at + zeros);
+        zeroed[at..end].fill(0);
+        let cut = Memory::from_bytes(zeroed[..at].to_vec());
+        match (cut, Memory::from_bytes(zeroed)) {
+            (Ok(cut), Ok(zeroed)) => {
+                prop_assert_eq!(zeroed.format(), cut.format());
+                prop_assert_eq!(zeroed.missing(), cut.missing());
+                prop_assert_eq!(zeroed.doubt(), cut.doubt());
+                prop_assert!(zeroed.data().eq(cut.data()));
+            }
+            (cut, zeroed) => prop_assert_eq!(cut.is_err(), zeroed.is_err()),
+        }
+    }
+
+    #[test]
     fn any_cut_off_dump_shows_only_what_was_written(
         dump in dumps(),
         cut in any::<prop::sample::Index>(),

@@ -14,7 +14,7 @@ fn start_trace() {
         kept: 20, // earlier recordings
         ..ProgramOptions::DEFAULT
     };
-    if let Err(error) = ProgramTrace::create(&Path::new(&folder).join("server.trace"), &options) {
+    if let Err(error) = ProgramTrace::create(Path::new(&folder).join("server.trace"), &options) {
         eprintln!("no trace in {folder}: {error}"); // the service goes on
     }
 }

@@ -5,7 +5,7 @@
 // ANCHOR: start
 use std::{env, path::Path};
 
-use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
+use nostall_trace::{ProgramOptions, ProgramTrace};
 
 /// Records in the directory that systemd makes for the service (`StateDirectory=`), or here.
 fn start_trace() {
@@ -22,5 +22,5 @@ fn start_trace() {
 
 fn main() {
     start_trace();
-    trace_scope!("serve");
+    nostall_trace::trace_scope!("serve");
 }

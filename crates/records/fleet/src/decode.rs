@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read, Seek};
@@ -316,10 +315,14 @@ impl<'a> Dump<'a> {
         let only = infos.first().filter(|_| infos.len() == 1);
         let has_info = |log: &&KernelLog| !matches!(log.source, InfoSource::Structure(_));
         let info = logs.first().filter(has_info).map(|log| &log.info);
-        if let Some(info) = info.or(only.map(|(_, info)| info)) {
+        let info = info.or(only.map(|(_, info)| info));
+        if let Some(info) = info {
             self.kernel.read_vmcoreinfo(info);
         }
-        let crash = only.and_then(|(_, info)| microseconds(info.crash_time()?, 0));
+        // A log has the copy of VMCOREINFO from which it was found: not always the one with the time.
+        let copies = infos.iter().map(|(_, copy)| copy);
+        let copy = info.and_then(|info| copies.clone().find(|copy| copy.is_copy(info)));
+        let crash = copy.and_then(|copy| microseconds(copy.crash_time()?, 0));
         self.facts.time = self.facts.time.max(crash);
         let rings = discovery.log_rings(&decoded);
         doubts.extend(discovery.doubt());
@@ -1055,20 +1058,32 @@ fn is_large(found: &FoundRegion) -> bool {
     found.geometry.len() > LARGE_REGION || records.any(|place| place.division.data() > LARGE_RECORD)
 }
 
-/// Returns the name of the machine, which is that of the directory. A directory of kdump-tools, whose
-/// name is a time, is left out.
+/// Returns the name of the machine, which is that of the directory. Directories of kdump's tools, whose
+/// names are times, are left out.
 fn machine(path: &Path, redact: bool) -> Option<String> {
-    let names = path.ancestors().skip(1).map(Path::file_name);
-    let is_time =
-        |name: &OsStr| name.len() == 12 && name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    let name = names
-        .flatten()
-        .find(|name| !is_time(name))?
-        .to_string_lossy();
+    let mut names = path.ancestors().skip(1).map_while(Path::file_name);
+    let name = names.find(|name| !is_time(&name.to_string_lossy()))?;
+    let name = name.to_string_lossy();
     Some(match redact {
         true => hex(&Sha256::digest(name.as_bytes())[..8]),
         false => name.into_owned(),
     })
+}
+
+/// Returns whether a directory has the name that kdump's tools give it: Debian's `202611291205`, or
+/// Red Hat's `127.0.0.1-2026-11-29-12:05:00`.
+fn is_time(name: &str) -> bool {
+    let form = |text: &str| text.replace(|letter: char| letter.is_ascii_digit(), "0");
+    match name.len().checked_sub("-0000-00-00-00:00:00".len()) {
+        Some(at) => name
+            .get(at..)
+            .is_some_and(|tail| form(tail) == "-0000-00-00-00:00:00"),
+        None => {
+            form(name) == "0".repeat(12)
+                && name.starts_with("20")
+                && ("01".."13").contains(&&name[4..6])
+        }
+    }
 }
 
 /// Returns whether a text has the form of a function's path, such as `uart::Port::send`.
@@ -1229,6 +1244,26 @@ mod tests {
             assert_eq!(microseconds(wrong, 0), None, "{wrong}");
         }
         assert_eq!(microseconds(LAST_SECOND - 1, 1_000_000), None);
+    }
+
+    #[test]
+    fn a_machine_has_the_name_of_a_directory_that_is_no_time_of_kdumps() {
+        for (path, name) in [
+            ("web1/dump", Some("web1")),
+            ("web1/202611291205/dump.202611291205", Some("web1")),
+            ("web1/127.0.0.1-2026-11-29-12:05:00/vmcore", Some("web1")),
+            ("web1/123456789012/dump", Some("123456789012")),
+            ("web1/209911291205x/dump", Some("209911291205x")),
+            (
+                "web1/\u{661}\u{661}202611291205/dump",
+                Some("\u{661}\u{661}202611291205"),
+            ),
+            ("web1/../dump", None),
+            ("202611291205/dump", None),
+            ("dump", None),
+        ] {
+            assert_eq!(machine(Path::new(path), false).as_deref(), name, "{path}");
+        }
     }
 
     #[test]

@@ -73,9 +73,10 @@ pub fn check(inputs: &[PathBuf]) -> Result<()> {
 }
 
 /// Passes each input to `each`. `@FILE` is a list of paths, and `-` a list on standard input. A
-/// directory stands for all regular files in it and below, in the order of their names, but for
-/// kdump-tools' own. Links in directories are not followed, and the directory `besides` is left out. A line of a list ends in
-/// a line feed. A carriage return before it is part of the name if a file has that name.
+/// directory stands for all regular files in it and below, in the order of their names, but not for
+/// those of kdump's tools. Links in directories are not followed, and the directory `besides` is left
+/// out. A line of a list ends in a line feed. A carriage return before it is part of the name if a
+/// file has that name.
 ///
 /// A directory that cannot be read is an input itself, so that its error is not lost.
 ///
@@ -189,10 +190,9 @@ fn entries(folder: &Path) -> io::Result<Vec<(bool, OsString)>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        // kdump-tools' own files, beside its dumps.
-        let is_tool = ["kexec_cmd", "kdump_lock"]
-            .map(Into::into)
-            .contains(&entry.file_name());
+        // Those of kdump's tools, beside its dumps.
+        let tools = ["kexec_cmd", "kdump_lock", "kexec-dmesg.log"];
+        let is_tool = tools.iter().any(|tool| entry.file_name() == *tool);
         if kind.is_dir() || kind.is_file() && !is_tool {
             entries.push((kind.is_dir(), entry.file_name()));
         }

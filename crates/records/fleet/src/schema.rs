@@ -115,7 +115,7 @@ pub const DUMPS: Table = Table {
             Text,
             Unknown,
             "",
-            "name of the directory that the input is in, or of the one above kdump's `YYYYMMDDHHMM`; with `--redact` 16 digits of its hash",
+            "name of the directory that the input is in, or of the one above kdump's for a time; with `--redact` 16 digits of its hash",
         ),
         column("size", Long, Unknown, "bytes", "size of the input"),
         column(
@@ -550,7 +550,7 @@ pub const CRASHES: Table = Table {
             Time,
             Unknown,
             "UTC",
-            "time of the kernel log in ramoops that has the report, or of the crash as kdump has it",
+            "time at which the log with the report was stored, by ramoops or kdump",
         ),
         column(
             "trust",

@@ -440,7 +440,7 @@ fn two_exports_that_start_at_once_do_not_break_the_manifest() {
     assert!(error.contains("another export uses it"), "{error}");
     assert!(!out.join("manifest.jsonl").exists());
     assert!(!out.join("manifest.jsonl.part").exists());
-    drop(first);
+    first.unlock().unwrap();
     export(&out, &[], &[&made.dumps()]);
 }
 
@@ -760,14 +760,15 @@ fn a_manifest_that_another_export_makes_or_reads_is_refused_until_that_ends() {
         "{error}"
     );
     assert!(!manifest.exists());
-    drop(part);
+    // Other tests start commands, which have a closed file's lock for a moment.
+    part.unlock().unwrap();
     export(&made.path("first"), &arguments, &[&made.dumps()]);
     // It decodes.
     let read = File::open(&manifest).unwrap();
     read.lock().unwrap();
     let error = refused(&made.path("second"), &arguments, &[]);
     assert!(error.contains("another export uses it"), "{error}");
-    drop(read);
+    read.unlock().unwrap();
     export(&made.path("second"), &arguments, &[]);
     assert!(files(&made.path("first")) == files(&made.path("second")));
     assert!(!made.path("shared.jsonl.part").exists());

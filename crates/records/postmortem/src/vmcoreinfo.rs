@@ -48,7 +48,7 @@ fn has_release(text: &[u8]) -> bool {
 
 impl Discovery<'_> {
     /// Returns the VMCOREINFO of the dump's header, and those in memory outside `besides`. Copies
-    /// are left out.
+    /// are left out, but for the time of a crash that the first one lacks.
     pub fn vmcoreinfos(&self, besides: &[Range<u64>]) -> Vec<(InfoSource, Vmcoreinfo)> {
         let memory = self.memory.container();
         let header = memory.facts().vmcoreinfo.as_deref();
@@ -60,7 +60,7 @@ impl Discovery<'_> {
         let mut infos = Vec::<(InfoSource, Vmcoreinfo)>::new();
         for (source, info) in header.into_iter().chain(in_memory) {
             match infos.iter_mut().find(|(_, known)| known.is_copy(&info)) {
-                Some((_, known)) => known.0.extend(info.0),
+                Some((_, known)) => known.add(info),
                 None => infos.push((source, info)),
             }
         }
@@ -217,9 +217,16 @@ impl Vmcoreinfo {
         self.value("BUILD-ID").filter(is_id)
     }
 
+    /// Adds the values of a copy that this text lacks.
+    fn add(&mut self, copy: Self) {
+        for (key, value) in copy.0 {
+            self.0.entry(key).or_insert(value);
+        }
+    }
+
     /// Returns whether another text is a copy of this one. Linux adds the time of a crash to one of
     /// two copies.
-    fn is_copy(&self, other: &Self) -> bool {
+    pub fn is_copy(&self, other: &Self) -> bool {
         let values = |info: &Self| {
             let mut values = info.0.clone();
             values.remove("CRASHTIME");

@@ -52,7 +52,7 @@ impl<B: SpiBus, L: Lines, K: Configure<B>> Hal<B, L, K> {
         Self(Parts::new(bus, lines, settings))
     }
 
-    /// Returns the bus and the lines.
+    /// Returns the bus and the lines. A bus that is awake stays so.
     pub fn release(self) -> (B, L) {
         (self.0.bus, self.0.lines)
     }

@@ -21,8 +21,8 @@ pub trait Configure<B> {
     fn capabilities(&self, lines: u8) -> Capabilities;
 
     /// Sets the bus. Returns the actual clock in hertz; with 0, the message is refused. Called when
-    /// and as [`Controller::set`](crate::Controller::set) is: only after a change, with no device
-    /// selected. It cannot wait for the bus.
+    /// and as [`Controller::set`](crate::Controller::set) is: after a change, an abort, a sleep or a new
+    /// controller, with no device selected. It cannot wait for the bus.
     ///
     /// # Errors
     ///
@@ -31,6 +31,7 @@ pub trait Configure<B> {
 
     /// Wakes the bus: clocks, power, pins, DMA. Called when and as
     /// [`Controller::prepare`](crate::Controller::prepare) is. By default, the bus is always awake.
+    /// The bus's `flush` works afterwards, and [`configure`](Self::configure) follows.
     ///
     /// # Errors
     ///

@@ -182,8 +182,13 @@ impl CrashedKernel {
             };
             let mut causes = self.causes.iter_mut();
             match causes.find(|known| known.boot == boot && known.crash.is_same(&cause.crash)) {
-                Some(known) if weight(&known.crash) >= weight(&cause.crash) => {}
-                Some(known) => *known = cause,
+                Some(known) => {
+                    known.time = known.time.or(time);
+                    if weight(&known.crash) < weight(&cause.crash) {
+                        let time = known.time;
+                        *known = Cause { time, ..cause };
+                    }
+                }
                 None => {
                     // The last one ended the machine.
                     self.causes.truncate(crash::MOST_CRASHES - 1);

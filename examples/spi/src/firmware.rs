@@ -11,7 +11,7 @@ pub fn run(spi: impl SpiBus, pins: [impl OutputPin; 2], timer: impl Clock) -> Re
     let card = bus.device(Settings::new(400_000, 0))?; // each is an `SpiDevice`
     let display = bus.device(Settings::new(20_000_000, 1))?;
     while card.write(&[0xff; 10]).is_ok() && display.write(b"drawn").is_ok() {
-        bus.poll(); // sends what interrupt handlers submitted
+        bus.poll(); // sends messages of interrupt handlers
     }
     Ok(())
 }

@@ -190,7 +190,7 @@ fn entries(folder: &Path) -> io::Result<Vec<(bool, OsString)>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        // Those of kdump's tools, beside its dumps.
+        // Files of kdump's tools are no dumps.
         let tools = ["kexec_cmd", "kdump_lock", "kexec-dmesg.log"];
         let is_tool = tools.iter().any(|tool| entry.file_name() == *tool);
         if kind.is_dir() || kind.is_file() && !is_tool {

@@ -324,6 +324,23 @@ fn pieces(len: usize, piece: usize) -> impl Iterator<Item = Range<usize>> {
         .map(move |at| at..len.min(at + piece))
 }
 
+/// Memory may hold the text of an earlier crash of the same kernel.
+#[test]
+fn the_time_of_a_crash_is_the_headers_and_otherwise_that_of_a_copy() {
+    let text = |time: &str| format!("OSRELEASE=6.1.0-1\nSYMBOL(prb)=0\n{time}").into_bytes();
+    for (header, time) in [("CRASHTIME=2\n", Some(2)), ("", Some(1))] {
+        let mut page = text("CRASHTIME=1\n");
+        page.resize(PAGE, 0);
+        let mut dump = Kdump::new(PAGE);
+        dump.insert(0, &page, Packing::Stored);
+        dump.vmcoreinfo = text(header);
+        let memory = open(dump.write());
+        let infos = Discovery::new(&memory).vmcoreinfos(&[]);
+        let times: Vec<_> = infos.iter().map(|(_, info)| info.crash_time()).collect();
+        assert_eq!(times, [time]);
+    }
+}
+
 #[test]
 fn a_header_that_is_cut_off_is_refused() {
     let mut dump = Kdump::new(PAGE);

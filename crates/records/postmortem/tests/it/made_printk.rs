@@ -31,6 +31,8 @@ pub enum MadeState {
     Reopened,
     /// Reserved, and never committed.
     Reserved,
+    /// A newer record has bytes of the text: Linux marks the descriptor before it overwrites them.
+    Reusable,
 }
 
 #[derive(Clone, Debug)]
@@ -108,6 +110,11 @@ impl MadeLog {
                 next = (lap(next) << self.size_bits).wrapping_add(block);
             }
             let start = start as usize;
+            for older in &mut self.records {
+                if older.begin & 1 == 0 && next.wrapping_sub(older.begin) > size {
+                    older.state = MadeState::Reusable;
+                }
+            }
             let id = self.id(sequence);
             self.data[start..][..8].copy_from_slice(&id.to_le_bytes());
             self.data[start + 8..][..text.len()].copy_from_slice(&text);
@@ -143,6 +150,7 @@ impl MadeLog {
             self.set_block(sequence + 2, begin, begin + 32);
         }
         for sequence in [0, 1] {
+            self.records[sequence].state = MadeState::Finalized;
             let begin = 8 + (sequence as u64) * 8;
             let id = self.id(sequence as u64);
             self.data[begin as usize..][..8].copy_from_slice(&id.to_le_bytes());
@@ -189,6 +197,7 @@ impl MadeLog {
             let id = self.data[start as usize..].first_chunk();
             let is_there = id == Some(&self.id(*sequence).to_le_bytes());
             match record.begin {
+                _ if record.state == MadeState::Reusable => false,
                 1 => false,
                 3 => record.state != MadeState::Reserved,
                 _ => is_there,
@@ -212,6 +221,7 @@ impl MadeLog {
             let state = match record.state {
                 MadeState::Reopened | MadeState::Reserved => 0,
                 MadeState::Committed => 1,
+                MadeState::Reusable => 3,
                 _ => 2_u64,
             };
             let words = [state << 62 | self.id(sequence), record.begin, record.next];

@@ -319,10 +319,7 @@ impl<'a> Dump<'a> {
         if let Some(info) = info {
             self.kernel.read_vmcoreinfo(info);
         }
-        // A log has the copy of VMCOREINFO from which it was found: not always the one with the time.
-        let copies = infos.iter().map(|(_, copy)| copy);
-        let copy = info.and_then(|info| copies.clone().find(|copy| copy.is_copy(info)));
-        let crash = copy.and_then(|copy| microseconds(copy.crash_time()?, 0));
+        let crash = info.and_then(|info| microseconds(info.crash_time()?, 0));
         self.facts.time = self.facts.time.max(crash);
         let rings = discovery.log_rings(&decoded);
         doubts.extend(discovery.doubt());

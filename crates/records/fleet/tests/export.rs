@@ -631,6 +631,15 @@ fn the_text_of_a_log_has_the_crash_and_the_signature_of_its_dump() {
     }
 }
 
+/// Adds a range of memory to a LiME dump.
+fn add_to_lime(dump: &mut Vec<u8>, start: u64, bytes: &[u8]) {
+    dump.extend(b"EMiL\x01\0\0\0");
+    dump.extend(start.to_le_bytes());
+    dump.extend((start + bytes.len() as u64 - 1).to_le_bytes());
+    dump.extend([0; 8]);
+    dump.extend(bytes);
+}
+
 /// Debian's layout is `/var/crash/TIME/dump.TIME`.
 #[test]
 fn the_time_and_the_machine_of_a_crash_are_those_of_kdump() {
@@ -648,11 +657,7 @@ fn the_time_and_the_machine_of_a_crash_are_those_of_kdump() {
             let time = b"CRASHTIME=1700000000\n";
             bytes[end..][..time.len()].copy_from_slice(time);
         }
-        lime.extend(b"EMiL\x01\0\0\0");
-        lime.extend(start.to_le_bytes());
-        lime.extend((start + bytes.len() as u64 - 1).to_le_bytes());
-        lime.extend([0; 8]);
-        lime.extend(bytes);
+        add_to_lime(&mut lime, start, &bytes);
     }
     let folder = TempDir::new().unwrap();
     let crash = folder.path().join("web1/202311142213");
@@ -1248,17 +1253,10 @@ fn a_crash_in_the_ring_and_in_ramoops_is_one_row_if_eight_records_are_in_both() 
     let lines: Vec<_> = logs[0].messages().collect();
     let dump = |log: &str| {
         let mut dump = Vec::new();
-        let mut range = |start: u64, bytes: &[u8]| {
-            dump.extend(b"EMiL\x01\0\0\0");
-            dump.extend(start.to_le_bytes());
-            dump.extend((start + bytes.len() as u64 - 1).to_le_bytes());
-            dump.extend([0; 8]);
-            dump.extend(bytes);
-        };
         for (start, bytes) in memory.data() {
-            range(start, &bytes);
+            add_to_lime(&mut dump, start, &bytes);
         }
-        range(0xf000_0000, &region(log));
+        add_to_lime(&mut dump, 0xf000_0000, &region(log));
         dump
     };
     let panic = lines

@@ -226,7 +226,7 @@ impl Vmcoreinfo {
 
     /// Returns whether another text is a copy of this one. Linux adds the time of a crash to one of
     /// two copies.
-    pub fn is_copy(&self, other: &Self) -> bool {
+    fn is_copy(&self, other: &Self) -> bool {
         let values = |info: &Self| {
             let mut values = info.0.clone();
             values.remove("CRASHTIME");

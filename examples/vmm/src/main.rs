@@ -158,6 +158,7 @@ fn main() -> Result<()> {
                 machine.bridge.ecam_read(address - ECAM, data);
             }
             VcpuExit::MmioWrite(address, data) if address >= ECAM => {
+                pci_exits += 1;
                 machine.bridge.ecam_write(address - ECAM, data);
             }
             VcpuExit::Hlt => break,

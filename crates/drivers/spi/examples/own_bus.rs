@@ -3,9 +3,8 @@
 //!
 //!     cargo run -p nostall-spi --features std --example own_bus
 
-use std::error::Error;
-
 // ANCHOR: program
+use std::error::Error;
 use std::thread;
 use std::time::Duration;
 

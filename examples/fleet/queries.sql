@@ -3,7 +3,8 @@
 -- twice counts once. All four work on tables that `--redact` made.
 
 -- query: new_this_week
--- Which crash signature is new in the last 7 days? The newest crash ends them.
+-- Which crash signature is new in the last 7 days? The newest crash ends them. Crashes without a
+-- time are left out.
 WITH seen AS (
     SELECT signature, min(time) AS first, max(time) AS last, count(DISTINCT dump) AS crashes,
         any_value(class) AS class, any_value(frames) AS frames
@@ -18,11 +19,11 @@ ORDER BY crashes DESC, signature;
 
 -- query: builds
 -- Which kernel build has which rate? A dump without a crash is of a planned restart. The hours
--- are those that the kernels ran until their dumps.
+-- are those that the kernels ran until their dumps. Dumps that cannot be read are left out.
 WITH once AS (
     SELECT kernel, kernel_build, max(crashes) AS crashes, max(uptime) AS uptime
     FROM dumps
-    WHERE kernel IS NOT NULL
+    WHERE kernel IS NOT NULL AND status <> 'error'
     GROUP BY kernel, kernel_build, dump
 )
 SELECT concat(kernel, ' ', kernel_build) AS build,

@@ -98,12 +98,22 @@ struct Moved {
 fn moved(command: &str) -> anyhow::Result<()> {
     anyhow::bail!(
         "`nostall {command}` is `nostall-lab {command}` now: in a checkout, \
-         `cargo install --path crates/lab/nostall-lab` installs it"
+         `cargo install --locked --path crates/lab/nostall-lab` installs it"
     )
 }
 
 /// Runs the command with the process's arguments.
 pub fn main() -> ExitCode {
+    #[cfg(not(feature = "parquet"))]
+    if let [Some("postmortem"), Some(command @ ("export" | "synth"))] = [1, 2]
+        .map(|word| std::env::args_os().nth(word))
+        .each_ref()
+        .map(|word| word.as_deref()?.to_str())
+    {
+        return output::fail(&anyhow::anyhow!(
+            "postmortem {command}: this build has no tables: install it without --no-default-features"
+        ));
+    }
     output::run(command(), FRONT, |command| {
         match command {
             Command::Completions { shell } => {

@@ -1055,31 +1055,30 @@ fn is_large(found: &FoundRegion) -> bool {
     found.geometry.len() > LARGE_REGION || records.any(|place| place.division.data() > LARGE_RECORD)
 }
 
-/// Returns the name of the machine, which is that of the directory. Directories of kdump's tools, whose
-/// names are times, are left out.
+/// Returns the name of the machine, which is that of the directory, or of the one above a directory for
+/// a time.
 fn machine(path: &Path, redact: bool) -> Option<String> {
     let mut names = path.ancestors().skip(1).map_while(Path::file_name);
-    let name = names.find(|name| !is_time(&name.to_string_lossy()))?;
-    let name = name.to_string_lossy();
+    let name = names.find_map(|name| Some(without_time(&name.to_string_lossy())?.to_owned()))?;
     Some(match redact {
         true => hex(&Sha256::digest(name.as_bytes())[..8]),
-        false => name.into_owned(),
+        false => name,
     })
 }
 
-/// Returns whether a directory has the name that kdump's tools give it: Debian's `202611291205`, or
-/// Red Hat's `127.0.0.1-2026-11-29-12:05:00`.
-fn is_time(name: &str) -> bool {
-    let form = |text: &str| text.replace(|letter: char| letter.is_ascii_digit(), "0");
-    match name.len().checked_sub("-0000-00-00-00:00:00".len()) {
-        Some(at) => name
-            .get(at..)
-            .is_some_and(|tail| form(tail) == "-0000-00-00-00:00:00"),
-        None => {
-            form(name) == "0".repeat(12)
-                && name.starts_with("20")
-                && ("01".."13").contains(&&name[4..6])
-        }
+/// Returns the name of a directory without a time of kdump's tools: Debian's `202611291205`, SUSE's
+/// `2026-11-29-12:05`, and Red Hat's `ADDRESS-2026-11-29-12:05:00`. A dump that was not sent has
+/// Red Hat's address 127.0.0.1. Without another name it is `None`.
+fn without_time(name: &str) -> Option<&str> {
+    let form = name.replace(|letter: char| letter.is_ascii_digit(), "0");
+    let is_debians =
+        form == "0".repeat(12) && name.starts_with("20") && ("01".."13").contains(&&name[4..6]);
+    if is_debians || form == "0000-00-00-00:00" || form == "0000-00-00-00:00:00" {
+        return None;
+    }
+    match form.strip_suffix("-0000-00-00-00:00:00") {
+        Some(rest) => Some(&name[..rest.len()]).filter(|address| *address != "127.0.0.1"),
+        None => Some(name),
     }
 }
 
@@ -1248,7 +1247,16 @@ mod tests {
         for (path, name) in [
             ("web1/dump", Some("web1")),
             ("web1/202611291205/dump.202611291205", Some("web1")),
+            ("web1/2026-11-29-12:05/vmcore", Some("web1")),
             ("web1/127.0.0.1-2026-11-29-12:05:00/vmcore", Some("web1")),
+            (
+                "srv/10.0.0.12-2026-11-29-12:05:00/vmcore",
+                Some("10.0.0.12"),
+            ),
+            (
+                "srv/db1.example-2026-11-29-12:05:00/vmcore",
+                Some("db1.example"),
+            ),
             ("web1/123456789012/dump", Some("123456789012")),
             ("web1/209911291205x/dump", Some("209911291205x")),
             (
@@ -1407,7 +1415,10 @@ mod tests {
             let [dumps, ..] = tables(Source::Bytes(cut), &Options::default()).unwrap();
             assert_eq!(column(&dumps, "status"), [status]);
             let error = column(&dumps, "error").concat();
-            assert!(error.contains(&format!("{missing} bytes that")), "{error}");
+            assert!(
+                error.contains(&format!("{missing} bytes of memory that")),
+                "{error}"
+            );
         }
     }
 

@@ -776,7 +776,8 @@ fn no_region(
     )
 }
 
-/// Adds what is in doubt about an image that was read.
+/// Adds what is in doubt about an image that was read. Without records it stands first, for it is the
+/// likely cause.
 fn checked(
     mut outcome: Outcome,
     image: &Memory,
@@ -789,9 +790,10 @@ fn checked(
     }
     for doubt in doubts.into_iter().chain(image.doubt()) {
         let doubt = format!("{input}: {doubt}");
-        outcome.message = Some(match outcome.message {
-            Some(message) => format!("{message}; {doubt}"),
-            None => doubt,
+        outcome.message = Some(match (outcome.message, outcome.status) {
+            (Some(message), Status::None) => format!("{doubt}; {message}"),
+            (Some(message), _) => format!("{message}; {doubt}"),
+            (None, _) => doubt,
         });
     }
     outcome

@@ -87,7 +87,8 @@ impl Facts {
             (
                 missing,
                 format!(
-                    "the image is cut short: {least}{missing} bytes that it promises are missing"
+                    "the image is cut short, as by a broken copy or a full disk: {least}{missing} \
+                     bytes of memory that it promises are missing"
                 ),
             ),
             (

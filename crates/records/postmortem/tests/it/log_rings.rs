@@ -388,7 +388,7 @@ fn a_dump_of_any_kind_is_read_at_its_physical_addresses() {
     fs::write(dir.path().join("image"), &dump[..dump.len() - 0x800]).unwrap();
     let output = read(dir.path(), &[]);
     let (_, err) = told(&output);
-    assert!(err.contains("cut short: 2048 bytes that it promises are missing"));
+    assert!(err.contains("full disk: 2048 bytes of memory that it promises are missing"));
 }
 
 #[test]

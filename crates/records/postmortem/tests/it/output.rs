@@ -1121,7 +1121,7 @@ fn a_dump_that_is_cut_off_says_how_many_bytes_are_missing() {
     // Cut in the region, and before it.
     for (missing, wanted) in [(1, 0), (memory.len() - 0x1000, 5)] {
         bench.file("image", &lime[..lime.len() - missing]);
-        let says = format!("cut short: at least {missing} bytes that it promises are missing");
+        let says = format!("at least {missing} bytes of memory that it promises are missing");
         let (status, lines) = bench.json(&["image"]);
         assert_eq!(status, wanted);
         let message = of(&lines, "end").next().unwrap()["message"].to_string();

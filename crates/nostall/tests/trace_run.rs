@@ -280,6 +280,13 @@ fn calls(report: &Output) -> Vec<(String, u64)> {
 
 const NAMED: &str = "trace_run::recorded_by_address";
 
+/// Copies a program in a process of its own. A file that this process writes is also open in each
+/// child that another test starts, until its `exec`, and cannot be run meanwhile (`ETXTBSY`).
+fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status().unwrap();
+    assert!(copied.success());
+}
+
 #[test]
 fn functions_that_are_recorded_by_address_have_the_names_in_the_programs_file() {
     record_addresses();
@@ -304,7 +311,7 @@ fn a_programs_names_come_from_a_file_of_its_build_only() {
     let at = |name: &str| folder.path().join(name);
     let (program, trace) = (at("program"), at("a.trace"));
     fs::create_dir(at("elsewhere")).unwrap();
-    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    copy_program(&env::current_exe().unwrap(), &program);
     File::create(&trace).unwrap();
     let mut recorded = Command::new(&program);
     recorded
@@ -326,7 +333,7 @@ fn a_programs_names_come_from_a_file_of_its_build_only() {
     // Another program at the recorded path.
     let moved = at("elsewhere/kept");
     fs::rename(&program, &moved).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_nostall"), &program).unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_nostall")), &program);
     let (is_named, notes) = found(&trace, None);
     assert!(!is_named, "{notes}");
     let other = "program: not used for names: it is of another build";

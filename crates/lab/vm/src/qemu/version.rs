@@ -49,8 +49,7 @@ pub(super) fn version(program: &'static str, limit: Duration) -> Result<String, 
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs;
 
     use super::*;
 
@@ -59,8 +58,12 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("nostall-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let program = dir.join("qemu");
-        fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
-        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        // Written by a child, for a file that this process writes is also open in each child that
+        // another test starts, until its `exec`, and cannot be run meanwhile (`ETXTBSY`).
+        let script = r#"printf '#!/bin/sh\nexec sleep 600\n' >"$0" && chmod +x "$0""#;
+        let mut shell = Command::new("sh");
+        let written = shell.args(["-c", script]).arg(&program).status();
+        assert!(written.unwrap().success());
         let program = program.to_str().unwrap().to_owned().leak();
         let error = version(program, Duration::from_millis(50)).unwrap_err();
         fs::remove_dir_all(&dir).unwrap();

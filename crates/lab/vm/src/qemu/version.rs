@@ -58,8 +58,8 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("nostall-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let program = dir.join("qemu");
-        // Written by a child, for a file that this process writes is also open in each child that
-        // another test starts, until its `exec`, and cannot be run meanwhile (`ETXTBSY`).
+        // Written by a child. A file that this process writes is also open in each child that
+        // another test starts, until its `exec`. It cannot be run meanwhile (`ETXTBSY`).
         let script = r#"printf '#!/bin/sh\nexec sleep 600\n' >"$0" && chmod +x "$0""#;
         let mut shell = Command::new("sh");
         let written = shell.args(["-c", script]).arg(&program).status();

@@ -105,14 +105,17 @@ fn moved(command: &str) -> anyhow::Result<()> {
 /// Runs the command with the process's arguments.
 pub fn main() -> ExitCode {
     #[cfg(not(feature = "parquet"))]
-    if let [Some("postmortem"), Some(command @ ("export" | "synth"))] = [1, 2]
-        .map(|word| std::env::args_os().nth(word))
-        .each_ref()
-        .map(|word| word.as_deref()?.to_str())
-    {
-        return output::fail(&anyhow::anyhow!(
-            "postmortem {command}: this build has no tables: install it without --no-default-features"
-        ));
+    for command in ["export", "synth"] {
+        if std::env::args_os()
+            .skip(1)
+            .take(2)
+            .eq(["postmortem", command])
+        {
+            return output::fail(&anyhow::anyhow!(
+                "postmortem {command}: this build has no tables: install it without \
+                 --no-default-features"
+            ));
+        }
     }
     output::run(command(), FRONT, |command| {
         match command {

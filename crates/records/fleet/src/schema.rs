@@ -115,7 +115,7 @@ pub const DUMPS: Table = Table {
             Text,
             Unknown,
             "",
-            "name of the directory that the input is in, or of the one above kdump's for a time; with `--redact` 16 digits of its hash",
+            "name of the directory that the input is in; of kdump's, the address in it or the one above. With `--redact` 16 digits of its hash",
         ),
         column("size", Long, Unknown, "bytes", "size of the input"),
         column(

@@ -215,8 +215,8 @@ deny:
 BASELINE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
 .PHONY: semver
 semver:
-	@scripts/setup cargo-tools cargo-semver-checks
 	@[ -n '$(BASELINE)' ] || { echo 'SKIPPED semver: no release is tagged: give BASELINE=REVISION'; exit 0; }; \
+	scripts/setup cargo-tools cargo-semver-checks || exit 1; \
 	git rev-parse --quiet --verify '$(BASELINE)^{commit}' >/dev/null || \
 		{ echo 'semver: there is no revision $(BASELINE)' >&2; exit 1; }; \
 	packages=; for crate in $(filter-out nostall-trace-macros,$(PUBLISHED_LIBRARIES)); do \
@@ -239,11 +239,11 @@ mutants:
 			$(MUTANTS_SHARD:%=--sharding round-robin --shard %) || \
 		{ [ $$? = 3 ] && [ ! -s target/mutants.out/missed.txt ]; }
 
-# The other cores have 11,000 faults, of three minutes each. Each day has another four hundredth of them.
+# The other cores have 11,000 faults, of three minutes each. Each day has another one in 1,600 of them.
 mutants-cores:
 	@for mutants in '$(filter-out nostall-io nostall-trace,$(NO_STD_CRATES))' nostall-trace; do \
 		$(MAKE) --no-print-directory mutants MUTANTS="$$mutants" \
-			MUTANTS_SHARD=$$(($$(date +%s) / 86400 % 400))/400 || exit 1; \
+			MUTANTS_SHARD=$$(($$(date +%s) / 86400 % 1600))/1600 || exit 1; \
 	done
 
 # A program that records is killed at random points. Each record that it wrote must be there.
@@ -260,6 +260,7 @@ linux-peer:
 	@scripts/setup linux-source
 	@linux/build $(LINUX_PEER)/linux-source $(LINUX_PEER) $(LINUX_VARIANTS)
 
+linux-traces: LINUX_VARIANTS ?= 6.1 6.1-after 6.1-before 6.12
 linux-traces: linux-peer
 	cargo build --locked --package nostall
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
@@ -270,6 +271,7 @@ linux-traces: linux-peer
 
 # Linux's watchdog reports a CPU that waits for the one that prints. It takes a minute.
 .PHONY: linux-flood
+linux-flood: LINUX_VARIANTS ?= 6.1
 linux-flood: linux-peer
 	linux/flood $(LINUX_PEER)/linux-6.1 >$(LINUX_PEER)/linux-flood.log
 

@@ -132,7 +132,7 @@ test:
 	@scripts/setup run
 	@scripts/setup linux
 	@scripts/setup linux-memory 6.1-amd64 6.1-arm64 newest-amd64
-	@scripts/setup lspci
+	@scripts/setup tools
 	@scripts/setup trace-tools
 	$(TEST) --no-run
 	RUST_TEST_THREADS=$(TEST_THREADS) $(TEST)

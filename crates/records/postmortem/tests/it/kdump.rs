@@ -106,7 +106,7 @@ fn makedumpfile(test: &str, arguments: &str, folder: &Path) -> Option<Vec<u8>> {
             Some(output.stdout)
         }
         Err(error) => {
-            let error = format!("makedumpfile: {error}: install Debian's package makedumpfile");
+            let error = format!("makedumpfile: {error}: run scripts/setup tools");
             let is_required = std::env::var_os("NOSTALL_REQUIRE_TOOLS").is_some();
             assert!(!is_required, "{test}: {error}");
             // The test harness captures the output of std's macros, so they are not used here.

@@ -111,10 +111,11 @@ fn check(guest: &Guest, console: &str) {
             assert_eq!(live[figure], dat[figure], "{} {figure}", live["path"]);
         }
     }
-    // The same calls, measured twice: each method's cost is a part of the other's time.
-    let total = |report: &Value| path(report, console)["total_ns"].as_f64().unwrap();
-    let ratio = total(&live) / total(&graph);
-    assert!((0.2..5.0).contains(&ratio), "{ratio}");
+    // The same calls, measured twice: each method's cost is a part of the other's time. So is a pause
+    // of the machine between their stamps, which makes some calls much longer, but not the median.
+    let median = |report: &Value| path(report, console)["median_ns"].as_f64().unwrap();
+    let ratio = median(&live) / median(&graph);
+    assert!((0.5..2.0).contains(&ratio), "{ratio}");
 
     let expected = "\
 after Ctrl-C: 0 probes, 0 instances

@@ -184,8 +184,8 @@ NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-s
 # Checks that take too long for every run of CI. All run, and a table of all ends the output. A later
 # run of the same revision goes on: it leaves out those that passed. Lines with SKIPPED name the checks
 # that this machine or checkout cannot make.
-FULL := deny public-api-check msrv features semver minimal-versions loom miri-seeds barriers stress spi-features kills fuzz static static-arm \
-	no-kernel package dist-check book report-test fleet linux-traces linux-flood mutants mutants-cores
+FULL := deny public-api-check msrv features semver minimal-versions loom miri-seeds barriers stress spi-features kills fuzz static-arm \
+	no-kernel package dist-check book report-test fleet linux-traces linux-flood spi-linux mutants mutants-cores
 full:
 	@scripts/full $(FULL)
 
@@ -235,6 +235,8 @@ MUTANTS_TESTS = $(if $(filter nostall-trace,$(MUTANTS)),$(MUTANTS) nostall-trace
 .PHONY: mutants mutants-cores
 mutants:
 	@scripts/setup cargo-tools cargo-mutants
+	@scripts/setup tools
+	@scripts/setup trace-tools
 	cargo mutants --output target $(MUTANTS:%=--package %) $(MUTANTS_TESTS:%=--test-package %) \
 			$(MUTANTS_SHARD:%=--sharding round-robin --shard %) || \
 		{ [ $$? = 3 ] && [ ! -s target/mutants.out/missed.txt ]; }
@@ -257,6 +259,7 @@ kills:
 LINUX_PEER = $(TARGET_FOLDER)/tmp
 .PHONY: linux-peer linux-traces
 linux-peer:
+	@scripts/setup run
 	@scripts/setup linux-source
 	@linux/build $(LINUX_PEER)/linux-source $(LINUX_PEER) $(LINUX_VARIANTS)
 
@@ -274,6 +277,14 @@ linux-traces: linux-peer
 linux-flood: LINUX_VARIANTS ?= 6.1
 linux-flood: linux-peer
 	linux/flood $(LINUX_PEER)/linux-6.1 >$(LINUX_PEER)/linux-flood.log
+
+# `nostall spi bench` and the controller of Linux's devices, on Debian's kernel for RISC-V.
+.PHONY: spi-linux
+spi-linux:
+	@scripts/setup run
+	@scripts/spi-linux
+	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_SPI_LINUX=1 \
+		cargo test --locked --package nostall-lab --test it spi_linux::
 
 # Threads share an SPI bus in every way at once.
 STRESS_MESSAGES ?= 1000000
@@ -394,6 +405,7 @@ crate-examples:
 .PHONY: starts
 starts:
 	@scripts/setup run
+	@scripts/setup check
 	@scripts/setup python
 	cargo fmt --manifest-path examples/trace/Cargo.toml --check
 	cargo clippy --locked --manifest-path examples/trace/Cargo.toml --target-dir target/trace-example -- -D warnings
@@ -545,26 +557,27 @@ ARM_SKIPPED := a_file_without_an_end a_bus_error_of_other_memory the_data_of_a_s
 	memory_follows_the_data_of_a_sparse_dump
 .PHONY: static-arm
 static-arm:
+	@scripts/setup run
 	@scripts/setup no_std $(ARM_HOST)
 	@scripts/setup arm-host
+	@scripts/setup tools
+	@scripts/setup trace-tools
 	$(ARM_HOST_ENV) cargo build --locked --release --package nostall --target $(ARM_HOST)
 	$(ARM_HOST_ENV) cargo test --locked --release --target $(ARM_HOST) --lib --test it --package nostall-pstore \
 		--package nostall-trace --package nostall-tracefile --package nostall-postmortem --package nostall -- \
 		$(ARM_SKIPPED:%=--skip %)
 
-# Both commands likewise, nostall-lab with its guest kernels. The tests run it in an empty folder
-# with an empty environment.
+# Both commands likewise, nostall-lab with its guest kernels. `make dist-check` tests those of the packages.
 static:
 	@scripts/setup run
 	@scripts/setup no_std $(STATIC)
 	@scripts/setup musl
 	cargo build --locked --release --package nostall --package nostall-lab --target $(STATIC)
-	NOSTALL_STATIC=$$(scripts/setup print-target-folder)/$(STATIC)/release/nostall-lab \
-		cargo test --locked --package nostall-lab --test it anywhere::
 
 # The guest kernels are built in two folders and compared, and the command is packaged with them.
 .PHONY: package
 package:
+	@scripts/setup run
 	@scripts/setup check
 	scripts/package
 
@@ -587,6 +600,7 @@ python:
 		'$(PYTHON_ENV)/bin/maturin' develop --release --locked --manifest-path python/Cargo.toml
 
 python-test: python
+	@scripts/setup check
 	cargo clippy --locked --release --package nostall-python -- -D warnings
 	cd python && '$(PYTHON_ENV)/bin/python' -m pytest
 

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::{env, fs, process, thread};
 
 use nostall_trace::{ProgramOptions, ProgramTrace, trace_mark, trace_scope};
+use rustix::process::{Pid, Signal, kill_process};
 
 const CHILD: &str = "NOSTALL_TEST_CHILD";
 
@@ -24,8 +25,7 @@ fn record() {
     match end.to_str() {
         Some("killed") => {
             trace_scope!("interrupted");
-            let me = process::id().to_string();
-            Command::new("kill").args(["-KILL", &me]).status().unwrap();
+            kill_process(rustix::process::getpid(), Signal::KILL).unwrap();
             unreachable!()
         }
         Some("waits") => {
@@ -93,7 +93,7 @@ fn a_program_that_is_killed_is_reported_with_its_signal() {
 fn a_command_that_is_told_to_end_ends_its_program_reports_and_leaves_nothing() {
     record();
     let name = "a_command_that_is_told_to_end_ends_its_program_reports_and_leaves_nothing";
-    for (signal, number) in [("-TERM", 15), ("-HUP", 1)] {
+    for (signal, number) in [(Signal::TERM, 15), (Signal::HUP, 1)] {
         let mut run = Command::new(env!("CARGO_BIN_EXE_nostall"));
         run.args(["trace", "run", "--"]);
         run.arg(env::current_exe().unwrap());
@@ -102,8 +102,8 @@ fn a_command_that_is_told_to_end_ends_its_program_reports_and_leaves_nothing() {
         let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap() == "waits"));
-        let id = run.id().to_string();
-        Command::new("kill").args([signal, &id]).status().unwrap();
+        let id = run.id();
+        kill_process(Pid::from_child(&run), signal).unwrap();
         let row = lines.find(|line| line.as_ref().unwrap().ends_with(" tested"));
         assert!(row.is_some());
         assert_eq!(run.wait().unwrap().code(), Some(128 + number));

@@ -30,7 +30,8 @@ fn lines(list: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Vec<String> 
     lines.map(str::to_owned).collect()
 }
 
-/// Returns the lines of lspci. Without lspci it prints that the test is skipped.
+/// Returns the lines of lspci. Without a PCI bus, or without lspci, it prints that the test is skipped.
+/// With `NOSTALL_REQUIRE_TOOLS`, lspci's absence is an error.
 fn lspci(test: &str, args: &[&str]) -> Option<Vec<String>> {
     let why = match Command::new("lspci").arg("-Dn").args(args).output() {
         Ok(output) if output.status.success() => {
@@ -38,7 +39,11 @@ fn lspci(test: &str, args: &[&str]) -> Option<Vec<String>> {
             return Some(text.lines().map(str::to_owned).collect());
         }
         Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-        Err(error) => error.to_string(),
+        Err(error) => {
+            let is_required = std::env::var_os("NOSTALL_REQUIRE_TOOLS").is_some();
+            assert!(!is_required, "lspci: {error}: run scripts/setup tools");
+            error.to_string()
+        }
     };
     // The test harness captures the output of std's macros, so they are not used here.
     let stderr = &mut std::io::stderr();

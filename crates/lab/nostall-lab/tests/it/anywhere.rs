@@ -1,7 +1,7 @@
 //! The command on a machine that has nothing for it: an empty folder and an empty environment.
 //!
-//! `make static` runs this on the command that is linked statically, whose path is in
-//! `NOSTALL_STATIC`.
+//! `make dist-check` runs this on the command of the packages, which is linked statically. Its path
+//! is in `NOSTALL_STATIC`.
 
 use std::env;
 use std::fs;
@@ -78,7 +78,7 @@ fn the_static_command_asks_for_no_dynamic_linker() {
 
     let Some(command) = linked_statically() else {
         // The test harness captures the output of std's macros.
-        let missing = "`make static` builds the static command, and sets NOSTALL_STATIC";
+        let missing = "`make dist-check` builds the static command, and sets NOSTALL_STATIC";
         writeln!(std::io::stderr(), "SKIPPED anywhere: {missing}").unwrap();
         return;
     };

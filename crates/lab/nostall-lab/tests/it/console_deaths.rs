@@ -23,6 +23,7 @@ use nostall_lab::experiments::console::outcome::{COUNTED_DELAY, COUNTED_LINE_USE
 use nostall_lab::experiments::console::qemu as in_qemu;
 use nostall_vm::qemu::{Error, Guest};
 use nostall_work::console::{LAST_WORDS, PrintStrategy};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
@@ -135,9 +136,8 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
         assert!(pause_until(|| !child().is_empty()), "no QEMU");
         // If the flood has not begun by then, the kill still ends the machine.
         sleep(Duration::from_secs(2));
-        let child = child();
-        let kill = Command::new("kill").args(["-9", child.trim()]).status();
-        assert!(kill.unwrap().success(), "{child}");
+        let child = Pid::from_raw(child().trim().parse().unwrap()).unwrap();
+        kill_process(child, Signal::KILL).unwrap();
         let error = flood.join().unwrap();
         assert!(matches!(error, Err(Error::Qemu { .. })), "{error:?}");
     });

@@ -1,6 +1,7 @@
 //! `nostall-lab run --peers`: Linux beside nostall, and peers that are missing or fail.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -242,6 +243,13 @@ fn built() -> Option<&'static Path> {
         is_built || !is_required,
         "there is no Linux: run make linux-peer"
     );
+    if !is_built {
+        // The test harness captures the output of std's macros, so they are not used here.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED beside Linux: run make linux-peer"
+        );
+    }
     is_built.then_some(folder)
 }
 

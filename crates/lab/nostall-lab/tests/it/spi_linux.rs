@@ -1,6 +1,6 @@
 //! `nostall spi bench` and the controller `Spidev` on a real Linux: Debian's kernel for riscv64, in
 //! QEMU's machine sifive_u. That machine has an is25wp256 flash at its first SPI controller.
-//! `scripts/spi-linux` fetches the files.
+//! `make spi-linux` fetches the files.
 
 #![cfg(target_os = "linux")]
 

@@ -10,7 +10,7 @@ use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, write_cpio};
 use nostall_vm::process::{MemoryFile, name, spawn};
 
-/// The folder that `scripts/spi-linux` fills.
+/// The folder that `make spi-linux` fills.
 const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/spi-linux-peer");
 
 const TARGET: &str = "riscv64gc-unknown-linux-gnu";
@@ -41,7 +41,7 @@ pub fn guest(test: &str) -> Option<Guest> {
     if Path::new(PEER).exists() && there(QEMU) && there(LINKER) {
         return Some(Guest::build());
     }
-    let error = "there is no Linux with SPI: run scripts/spi-linux";
+    let error = "there is no Linux with SPI: run make spi-linux";
     assert!(
         env::var_os("NOSTALL_REQUIRE_SPI_LINUX").is_none(),
         "{test}: {error}"

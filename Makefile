@@ -182,10 +182,11 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI. All run, and a table of all ends the output. A later
-# run of the same revision goes on: it leaves out those that passed. Lines with SKIPPED name the checks
-# that this machine or checkout cannot make.
-FULL := deny public-api-check msrv features semver minimal-versions loom miri-seeds barriers stress spi-features kills fuzz static-arm \
-	no-kernel package dist-check book report-test fleet linux-traces linux-flood spi-linux mutants mutants-cores
+# run of the same revision goes on: it leaves out those that passed. Lines with SKIPPED in the logs name the
+# checks that this machine or checkout cannot make.
+# Those that take long are apart from each other, because two run at a time.
+FULL := mutants deny public-api-check msrv features semver minimal-versions fuzz linux-traces dist-check loom static-arm \
+	miri-seeds package mutants-cores barriers stress spi-features kills no-kernel book report-test fleet linux-flood spi-linux
 full:
 	@scripts/full $(FULL)
 
@@ -282,7 +283,7 @@ linux-flood: linux-peer
 .PHONY: spi-linux
 spi-linux:
 	@scripts/setup run
-	@scripts/spi-linux
+	@scripts/setup spi-linux
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_SPI_LINUX=1 \
 		cargo test --locked --package nostall-lab --test it spi_linux::
 

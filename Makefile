@@ -128,14 +128,16 @@ expected:
 
 # After a failure the other programs run too, so that one run shows all failures.
 TEST := cargo test --locked --all-features --no-fail-fast
-test:
+.PHONY: test-build
+test: test-build
+	RUST_TEST_THREADS=$(TEST_THREADS) $(TEST)
+test-build:
 	@scripts/setup run
 	@scripts/setup linux
 	@scripts/setup linux-memory 6.1-amd64 6.1-arm64 newest-amd64
 	@scripts/setup tools
 	@scripts/setup trace-tools
 	$(TEST) --no-run
-	RUST_TEST_THREADS=$(TEST_THREADS) $(TEST)
 
 # Some tests work while others wait for their virtual machines.
 TEST_THREADS = $$((2 * $$(nproc)))
@@ -144,13 +146,12 @@ check: prose spelling
 	@scripts/setup check
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets --all-features -- -D warnings
-	cargo clippy --locked --package nostall-kernel --target x86_64-unknown-none -- -D warnings
-	cargo clippy --locked --package nostall-kernel --target riscv64gc-unknown-none-elf -- -D warnings
-	cargo clippy --locked --package nostall-kernel --target aarch64-unknown-none-softfloat -- -D warnings
-	@# As in the kernel that records its functions.
-	cargo clippy --locked --package nostall-kernel --features stall-hook \
-		--target x86_64-unknown-none --target riscv64gc-unknown-none-elf \
-		--target aarch64-unknown-none-softfloat -- -D warnings
+	@# Also as in the kernel that records its functions.
+	for features in '' stall-hook; do \
+		cargo clippy --locked --package nostall-kernel --features "$$features" \
+			--target x86_64-unknown-none --target riscv64gc-unknown-none-elf \
+			--target aarch64-unknown-none-softfloat -- -D warnings || exit 1; \
+	done
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
 	@# The crates with features, without their features.
 	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \

@@ -235,6 +235,27 @@ mod tests {
         assert!(text.ends_with(b"four\n"));
     }
 
+    /// Each range's first and last sizes, and the texts that Linux 6.1 has room for.
+    #[test]
+    fn linuxs_room_for_a_deflated_text_follows_the_size_of_the_zone() {
+        let expected = [
+            (999, 1_665),
+            (1_000, 1_785),
+            (2_000, 3_571),
+            (2_001, 3_705),
+            (3_000, 5_555),
+            (3_001, 5_771),
+            (3_999, 7_690),
+            (4_000, 8_888),
+            (10_000, 22_222),
+            (10_001, 16_668),
+        ];
+        assert_eq!(
+            expected.map(|(data, _)| (data, longest_deflated(data))),
+            expected
+        );
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]

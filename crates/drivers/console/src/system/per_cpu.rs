@@ -174,10 +174,10 @@ impl PerCpu {
         marks.fetch_or(mark as usize, Ordering::AcqRel);
     }
 
-    /// Clears a mark, and returns whether it was set.
-    pub(crate) fn clear(&self, cpu: usize, mark: Mark) -> bool {
-        let bit = mark as usize;
-        self.state(cpu).marks.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+    /// Clears a mark.
+    pub(crate) fn clear(&self, cpu: usize, mark: Mark) {
+        let marks = &self.state(cpu).marks;
+        marks.fetch_and(!(mark as usize), Ordering::AcqRel);
     }
 }
 

@@ -29,6 +29,12 @@ pub fn is_free_of(text: &[u8], marks: impl Fn(usize) -> usize) -> bool {
     }
 }
 
+/// Marks every line feed of a word, and maybe other control characters.
+#[inline]
+fn line_feeds_of(word: usize) -> usize {
+    word.wrapping_sub(word_of(b'\n' + 1)) & !word
+}
+
 /// Returns the position of the first line feed.
 #[doc(hidden)]
 #[inline]
@@ -38,12 +44,15 @@ pub fn line_feed_in(text: &[u8]) -> Option<usize> {
         let bits = word ^ word_of(b'\n');
         bits.wrapping_sub(word_of(1)) & !bits & word_of(0x80)
     };
-    // Every line feed is marked, and other control characters may be.
-    let low = |word: usize| word.wrapping_sub(word_of(b'\n' + 1)) & !word;
-    let is_free = |pair: &[u8; PAIR]| is_free_of(pair, low);
+    let is_free = |pair: &[u8; PAIR]| is_free_of(pair, line_feeds_of);
     let pairs = text.as_chunks().0;
     let free = pairs.iter().position(|pair| !is_free(pair));
-    if free.is_none() && is_free_of(text.last_chunk::<PAIR>().map_or(text, |last| last), low) {
+    if free.is_none()
+        && is_free_of(
+            text.last_chunk::<PAIR>().map_or(text, |last| last),
+            line_feeds_of,
+        )
+    {
         return None;
     }
     let start = free.unwrap_or(pairs.len()) * PAIR;
@@ -63,6 +72,28 @@ mod tests {
     extern crate std;
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn printable_text_has_no_marks_of_line_feeds() {
+        for byte in b' '..=255 {
+            assert!(is_free_of(&[byte; PAIR], line_feeds_of), "{byte}");
+        }
+    }
+
+    #[test]
+    fn each_marked_byte_of_a_text_is_noticed() {
+        for len in 0..40 {
+            let mut text = std::vec![0x7f; len];
+            assert_eq!(is_free_of(&text, |word| word), len >= WORD);
+            for at in 0..len {
+                text[at] = 0x80;
+                assert!(!is_free_of(&text, |word| word));
+                text[at] = 0x7f;
+            }
+            text.fill(0x80);
+            assert!(!is_free_of(&text, |word| word));
+        }
+    }
 
     proptest! {
         #[test]

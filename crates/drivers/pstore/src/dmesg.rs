@@ -273,6 +273,7 @@ mod tests {
                 zone.write_dmesg_deflated(&DumpHeader::PANIC, log.as_bytes(), &mut matches, &mut room);
             });
             let (header, len) = DmesgHeader::decode(&record).unwrap();
+            prop_assert_eq!(header.compressed, lines > 0);
             let text = if header.compressed {
                 decompress_to_vec(&record[len..]).unwrap()
             } else {

@@ -35,10 +35,15 @@ fn tool(test: &str, path: PathBuf) -> Option<PathBuf> {
     None
 }
 
-/// Python with Perfetto's classes.
+/// Python with Perfetto's classes, in cargo's target folder. A test for another processor has a folder
+/// in that.
 fn python(test: &str) -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    tool(test, target.join("trace-tools/bin/python"))
+    let python = Path::new("trace-tools/bin/python");
+    let folders = Path::new(env!("CARGO_TARGET_TMPDIR")).ancestors();
+    let found = folders
+        .map(|folder| folder.join(python))
+        .find(|python| python.exists());
+    tool(test, found.unwrap_or_else(|| python.to_owned()))
 }
 
 fn fixture(name: &str) -> PathBuf {

@@ -51,9 +51,9 @@ def test_every_query_is_compared():
 # Two dumps, each with a crash, a call and an uptime of one hour.
 TABLES = """
 CREATE TABLE dumps AS SELECT * FROM (VALUES
-    ('d1', 'host-1', '6.1', '#1', 1, 3600000000000),
-    ('d2', 'host-2', '6.1', '#1', 1, 3600000000000)
-) AS rows(dump, machine, kernel, kernel_build, crashes, uptime);
+    ('d1', 'host-1', 'records', '6.1', '#1', 1, 3600000000000),
+    ('d2', 'host-2', 'records', '6.1', '#1', 1, 3600000000000)
+) AS rows(dump, machine, status, kernel, kernel_build, crashes, uptime);
 CREATE TABLE crashes AS SELECT * FROM (VALUES
     ('d1', 'a1', 'panic', ['one'], TIMESTAMPTZ '2026-11-20 00:00:00+00'),
     ('d2', 'a2', 'oops', ['two'], TIMESTAMPTZ '2026-11-21 00:00:00+00')

@@ -606,6 +606,8 @@ python-test: python
 	@scripts/setup check
 	cargo clippy --locked --release --package nostall-python -- -D warnings
 	cd python && '$(PYTHON_ENV)/bin/python' -m pytest
+	@# The other tests of examples/fleet need the commands that `make fleet` builds.
+	'$(PYTHON_ENV)/bin/python' -m pytest examples/fleet/test_report.py
 
 # The examples of docs/src/fleet-query.md on a made fleet, and the hooks of docs/src/fleet-hosts.md.
 TRY_FLEET = '$(PYTHON_ENV)/bin/python' examples/fleet/try_fleet.py \

@@ -264,6 +264,7 @@ fn beside_linux(args: &[&str]) -> Option<Vec<Value>> {
         .unwrap();
     let text = stdout(&output);
     assert!(output.status.success(), "{text}");
+    assert!(!text.contains("not measured"), "{text}");
     Some(figures_in(dir.path()))
 }
 
